@@ -119,8 +119,9 @@ def matmul(
     variant : int or str, optional
         The rung, by number or by name: 1 "naive", 2 "shared", 3 "2-targets", 4 "4-targets",
         5 "8-targets", 6 "2d-targets", 7 "words", 8 "async", 9 "warp-tiles", 10 "tuned" and
-        11 "stream-k" are CUDA kernels, "serial", "openmp" and "simd" run on the cpu. Default: the
-        best for the device and the shape: 10 or 11, or the highest that the shared memory holds.
+        11 "stream-k" are CUDA kernels, "serial", "openmp" and "simd" run on the cpu. Default on a
+        GPU: 10 or 11, or the highest that the shared memory holds; on the cpu: the BLAS that NumPy
+        is linked with, by `numpy.matmul`.
     out : ndarray, of the result's shape, optional
         Receives the result and is returned. On the host it may overlap `a` and `b`; on a device it
         must have memory of its own.
@@ -146,8 +147,8 @@ def matmul(
     -----
     Let u be the unit roundoff of the dtype. On a GPU the error of an element is at most about
     K * u * (abs(a) @ abs(b)), in true float32 or float64 arithmetic, bitwise equal in every run.
-    The cpu accumulates float32 in float64, too, at half the rate of a BLAS that does not, or less.
-    It adds up slices of 256 and spans of 8,192 of K in an order that depends on the shapes only:
+    The cpu's rungs accumulate float32 in float64, at half the rate of a BLAS that does not, or
+    less. They add up slices of 256 and spans of 8,192 of K in an order that depends on the shapes only:
     the bound there has 290 + K / 8192 in place of K and u of float64, plus one rounding to float32.
 
     Source: deck D2 (CUDA Deep Dive: Performance, Georgia Tech 2013), the matmul ladder; from rung 6

@@ -122,18 +122,20 @@ def reduce(
         `gpuopt.rungs` lists them. With `axis`, `keepdims` or an operation from "mean" on: a rung of
         the family "reduce_axis".
     dtype : dtype, optional
-        The type to compute in and return. Default: NumPy's (integers of "sum" and "prod" become
+        The type to compute in and return, in the machine's byte order; a mean in an integer type
+        converts the elements first. Default: NumPy's (integers of "sum" and "prod" become
         int64 or uint64, bool becomes int64). ``dtype=numpy.int32`` selects the decks' 32-bit
         arithmetic.
     out : ndarray, optional
         An array of the result's shape that receives it and is returned. Without `dtype`, sums and
         products of integers are computed in its dtype; other operations are computed in NumPy's
-        promotion of both dtypes and cast at the end. For an array on a device: an array there, in
+        promotion of both dtypes and cast at the end; indices go to any integer type. For an array on a device: an array there, in
         C order and of the result's dtype (the call does not wait); or a NumPy array, which holds
         the result when the call returns.
     initial : scalar, optional
         The starting value, and the result for an empty array. None: no starting value, not even
-        the operation's identity, so that an empty array is an error.
+        the operation's identity, so that an empty array is an error. With None or -0.0 a sum of
+        negative zeros is a negative zero.
     block : int, optional
         Threads per block, a power of two from 32 to 1024, if the rung leaves a choice
         (`gpuopt.rungs`: 1 to 8 do). Default: the deck's 128, or the rung's own.
@@ -156,13 +158,15 @@ def reduce(
     Raises
     ------
     TypeError
-        A dtype that the rung does not accept; an `out` that a result of `dtype` cannot be cast to
-        (same kind); object, string, datetime, structured or masked arrays; a `dtype` that elements
+        A dtype that the rung does not accept, or `dtype` in a foreign byte order; an `out` that a result of `dtype` cannot be cast to
+        (same kind); object, string, datetime, structured or masked arrays, `numpy.matrix`; a `dtype` that elements
         on a device are not converted to (floats to integers, complex ones).
     ValueError
         An unknown op, variant, block or device; "min" or "max" of an empty array without
         `initial`; an axis that is named twice; an array that is not on the device named; an `out`
-        that shares memory with it.
+        that shares memory with it; missing values of pandas' nullable types.
+    OverflowError
+        An `initial` that the result's integer type does not hold.
     AxisError
         `numpy.exceptions.AxisError`: an axis that the array does not have.
     DeviceMemoryError
@@ -178,9 +182,8 @@ def reduce(
     -----
     Results are bitwise equal from run to run. On the cpu float16 and float32 accumulate in float64,
     in a tree whose shape depends on the number of elements only: every rung, instruction set and
-    number of threads returns the same bits. A result that overflows becomes infinite on every
-    device, and the mean of an empty array NaN, without NumPy's RuntimeWarning (a cast to a narrower
-    `out` issues it). Along axes and for small types, sums of float16, bfloat16 and float32
+    number of threads returns the same bits. No function and no device issues NumPy's
+    RuntimeWarnings: a result that overflows becomes infinite, the mean of an empty array NaN. Along axes and for small types, sums of float16, bfloat16 and float32
     accumulate in float64 (on a GPU the first two in float32, eight at a time) and are rounded once;
     so are sums and products of float32 on rungs 11 to 13, the defaults. Rungs 1 to 10 accumulate in
     the result's dtype, as the decks do. With u the unit roundoff (2^-24 for float32) and k the

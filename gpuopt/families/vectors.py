@@ -337,7 +337,8 @@ def add(
     Returns
     -------
     ndarray
-        x + y, bit for bit as NumPy's; integers wrap.
+        x + y, bit for bit as NumPy's; integers wrap. On the cpu its axes have NumPy's order in
+        memory.
 
     Raises
     ------

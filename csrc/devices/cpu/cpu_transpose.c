@@ -873,7 +873,7 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
         blocks.at_once = TINY_BYTES / (rows * columns * size);
         return cpu_team_run(device, threads, tasks, many_task, &blocks);
     }
-    struct gathers gathers; /* large: find_gathers sets what it uses */
+    struct gathers gathers; /* large, so not cleared: find_gathers fills it in */
     gathers.call = &blocks.call;
     if (!blocks.mesh && blocks.a_matrix == 1 && rows * size < CPU_LINE && columns <= FEW &&
         find_gathers(&gathers))
