@@ -145,10 +145,10 @@ def matmul(
 
     Notes
     -----
-    Let u be the unit roundoff of the dtype. On a GPU the error of an element is at most about
-    K * u * (abs(a) @ abs(b)), in true float32 or float64 arithmetic, bitwise equal in every run.
-    The cpu's rungs accumulate float32 in float64, at half the rate of a BLAS that does not, or
-    less. They add up slices of 256 and spans of 8,192 of K in an order that depends on the shapes only:
+    Let u be the unit roundoff of the dtype. On a GPU the error of an element is at most about K * u
+    * (abs(a) @ abs(b)), in true float32 or float64 arithmetic, bitwise equal in every run. The
+    cpu's rungs accumulate float32 in float64, at half the rate of a BLAS that does not, or less.
+    They add up slices of 256 and spans of 8,192 of K in an order that depends on the shapes only:
     the bound there has 290 + K / 8192 in place of K and u of float64, plus one rounding to float32.
 
     Source: deck D2 (CUDA Deep Dive: Performance, Georgia Tech 2013), the matmul ladder; from rung 6

@@ -129,9 +129,9 @@ def reduce(
     out : ndarray, optional
         An array of the result's shape that receives it and is returned. Without `dtype`, sums and
         products of integers are computed in its dtype; other operations are computed in NumPy's
-        promotion of both dtypes and cast at the end; indices go to any integer type. For an array on a device: an array there, in
-        C order and of the result's dtype (the call does not wait); or a NumPy array, which holds
-        the result when the call returns.
+        promotion of both dtypes and cast at the end; indices go to any integer type. For an array
+        on a device: an array there, in C order and of the result's dtype (the call does not wait);
+        or a NumPy array, which holds the result when the call returns.
     initial : scalar, optional
         The starting value, and the result for an empty array. None: no starting value, not even
         the operation's identity, so that an empty array is an error. With None or -0.0 a sum of
@@ -158,9 +158,10 @@ def reduce(
     Raises
     ------
     TypeError
-        A dtype that the rung does not accept, or `dtype` in a foreign byte order; an `out` that a result of `dtype` cannot be cast to
-        (same kind); object, string, datetime, structured or masked arrays, `numpy.matrix`; a `dtype` that elements
-        on a device are not converted to (floats to integers, complex ones).
+        A dtype that the rung does not accept, or `dtype` in a foreign byte order; an `out` that a
+        result of `dtype` cannot be cast to (same kind); object, string, datetime, structured or
+        masked arrays, `numpy.matrix`; a `dtype` that elements on a device are not converted to
+        (floats to integers, complex ones).
     ValueError
         An unknown op, variant, block or device; "min" or "max" of an empty array without
         `initial`; an axis that is named twice; an array that is not on the device named; an `out`
@@ -183,13 +184,13 @@ def reduce(
     Results are bitwise equal from run to run. On the cpu float16 and float32 accumulate in float64,
     in a tree whose shape depends on the number of elements only: every rung, instruction set and
     number of threads returns the same bits. No function and no device issues NumPy's
-    RuntimeWarnings: a result that overflows becomes infinite, the mean of an empty array NaN. Along axes and for small types, sums of float16, bfloat16 and float32
-    accumulate in float64 (on a GPU the first two in float32, eight at a time) and are rounded once;
-    so are sums and products of float32 on rungs 11 to 13, the defaults. Rungs 1 to 10 accumulate in
-    the result's dtype, as the decks do. With u the unit roundoff (2^-24 for float32) and k the
-    largest number of additions on an element's path, their error is at most
-    k * u * sum(abs(array)); k is about log2(n) for rungs 1 to 6 and
-    n / (threads of the grid) + log2(n) for rungs 7 to 10.
+    RuntimeWarnings: a result that overflows becomes infinite, the mean of an empty array NaN. Along
+    axes and for small types, sums of float16, bfloat16 and float32 accumulate in float64 (on a GPU
+    the first two in float32, eight at a time) and are rounded once; so are sums and products of
+    float32 on rungs 11 to 13, the defaults. Rungs 1 to 10 accumulate in the result's dtype, as the
+    decks do. With u the unit roundoff (2^-24 for float32) and k the largest number of additions on
+    an element's path, their error is at most k * u * sum(abs(array)); k is about log2(n) for rungs
+    1 to 6 and n / (threads of the grid) + log2(n) for rungs 7 to 10.
 
     Source: decks D0 (DirectCompute Optimizations, NVIDIA GTC 2010) and D4 (Reduction, after M.
     Harris), reductions 1 to 7.

@@ -69,7 +69,7 @@ def test_out_may_be_an_input_in_every_relation(rng):
 def test_reductions_and_transposes_of_all_layouts(dtype, rng):
     for shape in ((4, 6), (30, 3), (7, 50, 4)):
         for x in layouts(shape, dtype, rng).values():
-            for axes in (None, tuple(range(1, x.ndim)) + (0,)):
+            for axes in (None, (*range(1, x.ndim), 0)):
                 got = gpuopt.transpose(x, axes, device="cpu")
                 np.testing.assert_array_equal(got, np.transpose(x, axes))
                 assert got.flags.c_contiguous and got.dtype == x.dtype
