@@ -78,8 +78,13 @@ int py_result_dtype(enum py_operation operation, enum dtype given, PyObject *dty
                              dtype);
             return -1;
         }
-        const int known = py_dtype_of(descr, result);
-        if (!known)
+        const int native = PyArray_ISNBO(descr->byteorder);
+        const int known = native && py_dtype_of(descr, result);
+        if (!native)
+            PyErr_Format(PyExc_TypeError,
+                         "dtype: %R is in a foreign byte order, but results are in the machine's",
+                         dtype);
+        else if (!known)
             PyErr_Format(
                 PyExc_TypeError,
                 "dtype: %S is not supported; use bool, an integer type, float16, bfloat16, "

@@ -60,6 +60,8 @@ def _reduce(
         return device_reduce.reduce(
             view, op, axis, keepdims, variant, dtype, out, initial, block, device
         )
+    if isinstance(array, np.matrix) and axis is None and not keepdims:
+        array = np.asarray(array)  # only results along axes differ
     plain = inout.array_in(array, "array")
     if type(array) is not np.ndarray and type(op) is str:
         return _run(plain, op, axis, keepdims, variant, dtype, out, initial, block, device)
