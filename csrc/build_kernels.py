@@ -588,7 +588,7 @@ def archive(texts):
 def listing():
     """Return the text of every rung's file, for gpuopt.source: a form feed, its name, its lines."""
     listed = sorted(KERNELS.glob("*.cu")) + sorted(KERNELS.rglob("*.cuh"))
-    listed += sorted((ROOT / "csrc" / "devices" / "cpu").rglob("cpu_*.c"))
+    listed += sorted((ROOT / "csrc" / "devices" / "cpu").rglob("cpu_*.[ch]"))
     return "".join(f"\f{path.name}\n{path.read_text()}" for path in listed)
 
 

@@ -8,13 +8,13 @@
 #ifdef GPUOPT_RUNGS
 /* clang-format off */
 RUNG(-1, "memcpy", "cpu_roofline_memcpy",
-     "all cores copy: what memory gives a kernel that only reads and writes",
+     "all cores copy: the bandwidth of a kernel that only reads and writes",
      "D1 compare with a copy", 0, 0, 0, 0, RUNG_HOST | RUNG_BEST, 0)
 RUNG(-1, "host-read", "cpu_roofline_read",
-     "all cores add up words, each its own part, over again from a cache",
+     "all cores sum words, each its own chunk; repeated, from a cache",
      "D2 bandwidth", 0, 0, 0, 0, RUNG_HOST, 0)
 RUNG(-1, "host-write", "cpu_roofline_write",
-     "all cores store words, each its own part; once over, the stores pass by the caches",
+     "all cores store words, each its own chunk; streaming stores in a single pass",
      "D2 bandwidth", 0, 0, 0, 0, RUNG_HOST, 0)
 RUNG(-1, "host-fma-float32", "cpu_roofline_fma_float32",
      "all cores multiply and add, in vector registers",

@@ -19,13 +19,13 @@
 #ifdef GPUOPT_RUNGS
 /* clang-format off */
 RUNG(-1, "serial", "cpu_stencil1d_serial",
-     "one thread, vectorised: the k-th inputs of many outputs at a time",
+     "one thread, vectorized: the k-th inputs of many outputs at a time",
      "D1 stencil, on a CPU", 0, 0, 0, 0, RUNG_HOST, 0)
 RUNG(-1, "openmp", "cpu_stencil1d_openmp",
-     "the same, the outputs spread over all cores",
+     "the same, with the outputs split over all cores",
      "D1 cpu+omp, for a stencil", 0, 0, 0, 0, RUNG_HOST, 0)
 RUNG(-1, "simd", "cpu_stencil1d_simd",
-     "the sums of many outputs stay in vector registers while their inputs pass by",
+     "the sums of many outputs stay in vector registers; each input is loaded once for all of them",
      "beyond the decks", 0, 0, 0, 0, RUNG_HOST | RUNG_BEST, 0)
 /* clang-format on */
 #else

@@ -9,49 +9,30 @@ RUNG(-1, "serial", "cpu_transpose_serial",
      "two nested loops: every store is to another row",
      "D1 transpose cpu", 0, 0, 0, 0, RUNG_HOST | RUNG_DECK_RATE, 4.9)
 RUNG(-1, "openmp", "cpu_transpose_openmp",
-     "tiles that fit the first-level cache, their rows spread over all cores",
+     "tiles that fit the L1 cache, split over all cores",
      "D1 transpose cpu+omp", 0, 0, 0, 0, RUNG_HOST | RUNG_DECK_RATE, 13.9)
 RUNG(-1, "simd", "cpu_transpose_simd",
-     "tiles turned in vector registers, and stored past the caches where they would not stay",
+     "tiles transposed in vector registers; streaming stores for results that exceed the caches",
      "beyond the decks", 0, 0, 0, 0, RUNG_HOST | RUNG_BEST, 0)
 /* clang-format on */
 #else
 
-#include "../../int_math.h"
-#include "cpu_isa.h"
 #include "cpu_kernels.h"
 #include "cpu_stream.h"
 #include "cpu_team.h"
-
-#include "../../kernels/transpose_plan.cuh"
+#include "cpu_transpose_gather.h"
+#include "cpu_transpose_turn.h"
 
 enum {
     TILE_BYTES = 128,     /* of a tile's row: two cache lines */
     POLL_ITEMS = 1 << 20, /* moved between two polls, even if each misses every cache */
     SMALL = 1 << 14,      /* elements of matrices that a thread processes whole */
     BYTES_PER_NS = 6,     /* of a matrix by one thread, estimated */
-    TASK_BYTES = 1 << 18, /* of copied rows, or of small matrices */
     TINY = 64,            /* elements of a tiny matrix, at most; */
     TINY_ROW = 16,        /* tiny matrices in a row, at least; */
     TINY_BYTES = 8192,
-    FEW = 64,        /* columns of a matrix of few rows, from which its elements are gathered */
-    RUN_LEAST = 64,  /* elements of a run of the output that is gathered at once, */
-    RUN_MOST = 2048, /* and at most */
-    RUNS_LEAST = 8,  /* of a tile, */
-    RUNS_MOST = 512, /* and at most */
-
-    /* of the rung `simd` */
-    PATCH_SIDE = 16, /* bytes of an input row in a vector register */
-    WIDE = CPU_LINE, /* bytes of an input row in a tile: every line is read once */
-    TALL = 256,      /* bytes of an output row in a tile */
-    BLOCK = 1024,    /* bytes of both in a block: as many pages as the TLB holds */
-};
-
-/* Part of a matrix: rows `top` to `bottom` - 1, columns `left` to `right` - 1 of the input. */
-struct part {
-    const void *in;
-    void *out;
-    uint64_t in_pitch, out_pitch, top, bottom, left, right;
+    FEW = 64,     /* columns of a matrix of few rows, from which its elements are gathered */
+    BLOCK = 1024, /* bytes of both sides of a block: as many pages as the TLB holds */
 };
 
 struct item16 {
@@ -110,91 +91,6 @@ MOVE(uint16)
 MOVE(uint32)
 MOVE(uint64)
 MOVE(complex128)
-
-struct mover {
-    void (*move)(const struct part *part), (*swap)(const struct part *part);
-    void (*many)(const struct part *part, uint64_t count, uint64_t in_step, uint64_t out_step);
-    void (*gather)(const void *in, const uint64_t *from, void *to, uint64_t count);
-    uint64_t tile; /* elements of a tile's row */
-    uint64_t size; /* bytes of an element */
-};
-
-/* A call: the kernel's arguments, which are those of rung 7 in transpose.cu. */
-struct call {
-    const char *in;
-    char *out;
-    const struct transpose_plan *plan;
-    const struct mover *mover;
-    uint64_t matrices;
-};
-
-static struct call call_of(const struct mover *mover, void **arguments) {
-    const struct transpose_plan *plan = arguments[2];
-    return (struct call){
-        .in = (const char *)(uintptr_t) * (const device_address *)arguments[0],
-        .out = (char *)(uintptr_t) * (const device_address *)arguments[1],
-        .plan = plan,
-        .mover = mover,
-        .matrices = plan->items / plan->rows / plan->columns,
-    };
-}
-
-/* A whole matrix of the batch. */
-static struct part matrix_at(const struct call *call, uint64_t index) {
-    const struct transpose_plan *plan = call->plan;
-    uint64_t in = 0, out = 0;
-    for (unsigned k = 0; k < plan->grid_axes; k++) {
-        const uint64_t at = index % plan->axes[k].extent;
-        index /= plan->axes[k].extent;
-        in += at * plan->axes[k].in;
-        out += at * plan->axes[k].out;
-    }
-    return (struct part){
-        .in = call->in + in * call->mover->size,
-        .out = call->out + out * call->mover->size,
-        .in_pitch = plan->in_pitch,
-        .out_pitch = plan->out_pitch,
-        .bottom = plan->rows,
-        .right = plan->columns,
-    };
-}
-
-/* Iterates over the matrices of a batch: the index on each axis. */
-struct matrices {
-    const struct call *call;
-    struct part part;
-    uint64_t at[TRANSPOSE_AXES_MAX];
-};
-
-static void first_matrix(struct matrices *matrices, const struct call *call, uint64_t index) {
-    matrices->call = call;
-    matrices->part = matrix_at(call, index);
-    for (unsigned k = 0; k < call->plan->grid_axes; k++) {
-        matrices->at[k] = index % call->plan->axes[k].extent;
-        index /= call->plan->axes[k].extent;
-    }
-}
-
-/* Advances by `count`, which stays within the first axis. */
-static void next_matrix(struct matrices *matrices, uint64_t count) {
-    const struct transpose_plan *plan = matrices->call->plan;
-    int64_t in = 0, out = 0;
-    for (unsigned k = 0; k < plan->grid_axes; k++) {
-        const struct transpose_axis *axis = &plan->axes[k];
-        in += (int64_t)(count * axis->in);
-        out += (int64_t)(count * axis->out);
-        matrices->at[k] += count;
-        if (matrices->at[k] < axis->extent)
-            break;
-        in -= (int64_t)(axis->extent * axis->in);
-        out -= (int64_t)(axis->extent * axis->out);
-        matrices->at[k] = 0;
-        count = 1;
-    }
-    const int64_t size = (int64_t)matrices->call->mover->size;
-    matrices->part.in = (const char *)matrices->part.in + in * size;
-    matrices->part.out = (char *)matrices->part.out + out * size;
-}
 
 /* --- copied rows: contiguous in the output */
 
@@ -396,188 +292,10 @@ static enum status cpu_transpose(struct device *device, const struct cpu_kernel 
  * first-level cache, whose rows then go to memory as whole cache lines.
  */
 
-/* patch_<bits>_<isa>: N columns of elements of 16 bytes together, with a vector's number of rows.
- * Register i holds rows i, i + N, i + 2 N... side by side, and log2(N) rounds of interleaving
- * register i with i + N / 2 turn them into columns. */
-#if defined(__x86_64__)
-typedef __m128i vector_16;
-typedef __m256i vector_32;
-typedef __m512i vector_64;
-#define PIECE(at) _mm_loadu_si128((const __m128i *)(at))
-#define GATHER_16(at, next) PIECE(at)
-#define GATHER_32(at, next) \
-    _mm256_inserti128_si256(_mm256_castsi128_si256(PIECE(at)), PIECE((at) + (next)), 1)
-#define GATHER_64(at, next)                                         \
-    _mm512_inserti64x4(_mm512_castsi256_si512(GATHER_32(at, next)), \
-                       GATHER_32((at) + 2 * (next), next), 1)
-#define PATCH(isa, target, bytes, prefix, here, bits)                                    \
-    target CPU_INLINE void patch_##bits##_##isa(const char *in, size_t row, char *out) { \
-        enum { N = 128 / bits, ROUNDS = N == 16 ? 4 : N == 8 ? 3 : N == 4 ? 2 : 1 };     \
-        vector_##bytes a[N], b[N];                                                       \
-        for (int i = 0; i < N; i++)                                                      \
-            a[i] = GATHER_##bytes(in + (size_t)i * row, N * row);                        \
-        for (int round = 0; round < ROUNDS; round++) {                                   \
-            for (int i = 0; i < N / 2; i++) {                                            \
-                b[2 * i] = prefix##_unpacklo_epi##bits(a[i], a[i + N / 2]);              \
-                b[2 * i + 1] = prefix##_unpackhi_epi##bits(a[i], a[i + N / 2]);          \
-            }                                                                            \
-            for (int i = 0; i < N; i++)                                                  \
-                a[i] = b[i];                                                             \
-        }                                                                                \
-        for (int i = 0; i < N; i++)                                                      \
-            memcpy(out + i * TALL, &a[i], bytes);                                        \
-    }
-#else
-#define PATCH(isa, target, bytes, prefix, here, bits)                                          \
-    CPU_INLINE void patch_##bits##_##isa(const char *in, size_t row, char *out) {              \
-        for (int i = 0; i < 128 / bits; i++)                                                   \
-            for (int j = 0; j < 128 / bits; j++)                                               \
-                memcpy(out + i * TALL + j * (bits / 8), in + (size_t)j * row + i * (bits / 8), \
-                       bits / 8);                                                              \
-    }
-#endif
-
-/* An element of 16 bytes is a patch by itself. */
-#define PATCH_128(isa, target, bytes, prefix, here, unused)                         \
-    target CPU_INLINE void patch_128_##isa(const char *in, size_t row, char *out) { \
-        for (size_t i = 0; i < bytes / 16; i++)                                     \
-            memcpy(out + 16 * i, in + i * row, 16);                                 \
-    }
-
-/* turn_<bits>_<isa>: transposes a tile into its buffer: by patches, and its edges element by
- * element. */
-#define TURN(isa, target, vector, prefix, here, bits)                                            \
-    target static void turn_##bits##_##isa(const char *in, size_t row, size_t rows,              \
-                                           size_t columns, char *out) {                          \
-        enum { BYTES = bits / 8, HIGH = vector / BYTES, BROAD = PATCH_SIDE / BYTES };            \
-        const size_t high = rows / HIGH * HIGH, broad = columns / BROAD * BROAD;                 \
-        for (size_t r = 0; r < high; r += HIGH)                                                  \
-            for (size_t c = 0; c < broad; c += BROAD)                                            \
-                patch_##bits##_##isa(in + r * row + c * BYTES, row, out + c * TALL + r * BYTES); \
-        /* the edges; all of a narrow matrix, a column at a time */                              \
-        for (size_t c = 0; c < columns; c++)                                                     \
-            for (size_t r = c < broad ? high : 0; r < rows; r++)                                 \
-                memcpy(out + c * TALL + r * BYTES, in + r * row + c * BYTES, BYTES);             \
-    }
-#define PATCHES_AND_TURNS(bits) \
-    CPU_ISAS(PATCH, bits)       \
-    CPU_ISAS(TURN, bits)
-PATCHES_AND_TURNS(8)
-PATCHES_AND_TURNS(16)
-PATCHES_AND_TURNS(32)
-PATCHES_AND_TURNS(64)
-CPU_ISAS(PATCH_128, unused)
-CPU_ISAS(TURN, 128)
-
-typedef void turn_function(const char *in, size_t row, size_t rows, size_t columns, char *out);
-
 struct turner {
     struct mover mover; /* the fallback; first, so that this struct is a mover too */
     turn_function *turn[CPU_ISA_COUNT];
 };
-
-/* Narrow matrices: a few planes on one side, whose elements are contiguous on the other side. As
- * many 16-byte vectors as there are planes hold the same elements on both sides; each consists of
- * bytes of all those across. `deal` converts the single run to planes TALL apart, `mesh` converts
- * back from planes `row` apart; `units` vectors a plane, of which they return how many they have
- * done. */
-enum { PLANES = 8 };
-
-struct shuffles {
-    uint8_t bytes[PLANES][PLANES][16]; /* of a vector, from one across; 128: none */
-};
-
-typedef size_t deal_function(const struct shuffles *shuffles, size_t planes, size_t units,
-                             const char *in, char *out);
-typedef size_t mesh_function(const struct shuffles *shuffles, size_t planes, size_t units,
-                             const char *in, size_t row, char *out);
-
-static void find_shuffles(struct shuffles *shuffles, size_t planes, size_t size, bool mesh) {
-    memset(shuffles, 128, sizeof *shuffles);
-    for (size_t plane = 0; plane < planes; plane++)
-        for (size_t at = 0; at < 16; at++) { /* a byte of its vector */
-            const size_t byte = (at / size * planes + plane) * size + at % size;
-            if (mesh)
-                shuffles->bytes[byte / 16][plane][byte % 16] = (uint8_t)at;
-            else
-                shuffles->bytes[plane][byte / 16][at] = (uint8_t)(byte % 16);
-        }
-}
-
-#if defined(__x86_64__)
-#define MASK_32(at) _mm256_broadcastsi128_si256(PIECE(at))
-#define MASK_64(at) _mm512_broadcast_i32x4(PIECE(at))
-#define PUT_16(at, a) _mm_storeu_si128((__m128i *)(at), a)
-#define PUT_32(at, next, a) \
-    PUT_16(at, _mm256_castsi256_si128(a)), PUT_16((at) + (next), _mm256_extracti128_si256(a, 1))
-#define PUT_64(at, next, a)                      \
-    PUT_32(at, next, _mm512_castsi512_si256(a)), \
-        PUT_32((at) + 2 * (next), next, _mm512_extracti64x4_epi64(a, 1))
-#define DEAL_AND_MESH(isa, target, vector, prefix, bits)                                           \
-    target CPU_INLINE vector_##vector across_##isa(const vector_##vector *a,                       \
-                                                   const uint8_t(*masks)[16], size_t planes) {     \
-        vector_##vector found = prefix##_shuffle_epi8(a[0], MASK_##vector(masks[0]));              \
-        for (size_t k = 1; k < planes; k++)                                                        \
-            found =                                                                                \
-                prefix##_or_si##bits(found, prefix##_shuffle_epi8(a[k], MASK_##vector(masks[k]))); \
-        return found;                                                                              \
-    }                                                                                              \
-    target CPU_INLINE size_t deal_planes_##isa(const struct shuffles *shuffles, size_t planes,     \
-                                               size_t units, const char *in, char *out) {          \
-        enum { LANES = vector / 16 };                                                              \
-        size_t unit = 0;                                                                           \
-        for (; unit + LANES <= units; unit += LANES) {                                             \
-            vector_##vector a[PLANES];                                                             \
-            for (size_t k = 0; k < planes; k++)                                                    \
-                a[k] = GATHER_##vector(in + 16 * (unit * planes + k), 16 * planes);                \
-            for (size_t k = 0; k < planes; k++) {                                                  \
-                const vector_##vector found = across_##isa(a, shuffles->bytes[k], planes);         \
-                memcpy(out + k * TALL + 16 * unit, &found, vector);                                \
-            }                                                                                      \
-        }                                                                                          \
-        return unit;                                                                               \
-    }                                                                                              \
-    target CPU_INLINE size_t mesh_planes_##isa(const struct shuffles *shuffles, size_t planes,     \
-                                               size_t units, const char *in, size_t row,           \
-                                               char *out) {                                        \
-        enum { LANES = vector / 16 };                                                              \
-        size_t unit = 0;                                                                           \
-        for (; unit + LANES <= units; unit += LANES) {                                             \
-            vector_##vector a[PLANES];                                                             \
-            for (size_t k = 0; k < planes; k++)                                                    \
-                memcpy(&a[k], in + k * row + 16 * unit, vector);                                   \
-            for (size_t k = 0; k < planes; k++) {                                                  \
-                const vector_##vector found = across_##isa(a, shuffles->bytes[k], planes);         \
-                PUT_##vector(out + 16 * (unit * planes + k), 16 * planes, found);                  \
-            }                                                                                      \
-        }                                                                                          \
-        return unit;                                                                               \
-    }                                                                                              \
-    /* A constant number of planes is unrolled. */                                                 \
-    target static size_t deal_##isa(const struct shuffles *shuffles, size_t planes, size_t units,  \
-                                    const char *in, char *out) {                                   \
-        return planes == 2   ? deal_planes_##isa(shuffles, 2, units, in, out)                      \
-               : planes == 3 ? deal_planes_##isa(shuffles, 3, units, in, out)                      \
-               : planes == 4 ? deal_planes_##isa(shuffles, 4, units, in, out)                      \
-                             : deal_planes_##isa(shuffles, planes, units, in, out);                \
-    }                                                                                              \
-    target static size_t mesh_##isa(const struct shuffles *shuffles, size_t planes, size_t units,  \
-                                    const char *in, size_t row, char *out) {                       \
-        return planes == 2   ? mesh_planes_##isa(shuffles, 2, units, in, row, out)                 \
-               : planes == 3 ? mesh_planes_##isa(shuffles, 3, units, in, row, out)                 \
-               : planes == 4 ? mesh_planes_##isa(shuffles, 4, units, in, row, out)                 \
-                             : mesh_planes_##isa(shuffles, planes, units, in, row, out);           \
-    }
-DEAL_AND_MESH(avx2, CPU_AVX2, 32, _mm256, 256)
-DEAL_AND_MESH(avx512, CPU_AVX512, 64, _mm512, 512)
-static deal_function *const deals[CPU_ISA_COUNT] = {
-    [CPU_ISA_avx2] = deal_avx2, [CPU_ISA_avx512] = deal_avx512};
-static mesh_function *const meshes[CPU_ISA_COUNT] = {
-    [CPU_ISA_avx2] = mesh_avx2, [CPU_ISA_avx512] = mesh_avx512};
-#else
-static deal_function *const deals[CPU_ISA_COUNT] = {NULL};
-static mesh_function *const meshes[CPU_ISA_COUNT] = {NULL};
-#endif
 
 struct blocks {
     const struct turner *turner;
@@ -735,104 +453,6 @@ static void block_task(const void *state, uint64_t task, struct cpu_worker *work
     }
     if (blocks->stream)
         cpu_stream_end();
-}
-
-/* Short axes: a tile has some axes that are innermost in the output, which form a run of it, and
- * some innermost in the input (TUNING.md C5). */
-struct gathers {
-    const struct call *call;
-    struct transpose_axis rest[TRANSPOSE_AXES_MAX + 4];
-    unsigned rest_count;
-    uint64_t run, runs, tiles, together; /* elements, runs of a tile, tiles of a task */
-    uint64_t from[RUN_MOST];             /* offset in the input of an element of a run */
-    uint64_t begin_in[RUNS_MOST], begin_out[RUNS_MOST]; /* offsets of a run in both */
-};
-
-/* Removes the axis of the smallest step from `axes`, which has `*count`; if it has more than
- * `most_items` elements, returns a factor of it and leaves the other there. */
-static struct transpose_axis take_least(struct transpose_axis *axes, unsigned *count, bool output,
-                                        uint64_t most_items) {
-    unsigned found = 0;
-    for (unsigned k = 1; k < *count; k++)
-        if (output ? axes[k].out < axes[found].out : axes[k].in < axes[found].in)
-            found = k;
-    struct transpose_axis axis = axes[found];
-    if (axis.extent <= most_items) {
-        axes[found] = axes[--*count];
-        return axis;
-    }
-    uint64_t part = most_items;
-    while (axis.extent % part)
-        part--;
-    axes[found] = (struct transpose_axis){axis.extent / part, axis.in * part, axis.out * part};
-    axis.extent = part;
-    return axis;
-}
-
-/* Returns false if no axes form a run of acceptable length. */
-static bool find_gathers(struct gathers *gathers) {
-    const struct transpose_plan *plan = gathers->call->plan;
-    struct transpose_axis *axes = gathers->rest;
-    unsigned count = 2;
-    axes[0] = (struct transpose_axis){plan->rows, plan->in_pitch, 1};
-    axes[1] = (struct transpose_axis){plan->columns, 1, plan->out_pitch};
-    for (unsigned k = 0; k < plan->grid_axes; k++)
-        axes[count++] = plan->axes[k];
-    gathers->run = gathers->runs = 1;
-    gathers->from[0] = 0;
-    while (count && gathers->run < RUN_LEAST) {
-        const struct transpose_axis axis = take_least(axes, &count, true, RUN_MOST / gathers->run);
-        if (axis.extent == 1)
-            return false;
-        for (uint64_t k = gathers->run * axis.extent; k-- > 0;)
-            gathers->from[k] = gathers->from[k % gathers->run] + k / gathers->run * axis.in;
-        gathers->run *= axis.extent;
-    }
-    gathers->begin_in[0] = gathers->begin_out[0] = 0;
-    while (count) {
-        const struct transpose_axis axis =
-            take_least(axes, &count, false, RUNS_MOST / gathers->runs);
-        if (axis.in >= RUN_LEAST || axis.extent == 1) {
-            axes[count++] = axis;
-            break;
-        }
-        for (uint64_t k = gathers->runs * axis.extent; k-- > 0;) {
-            const uint64_t inner = k % gathers->runs, at = k / gathers->runs;
-            gathers->begin_in[k] = gathers->begin_in[inner] + at * axis.in;
-            gathers->begin_out[k] = gathers->begin_out[inner] + at * axis.out;
-        }
-        gathers->runs *= axis.extent;
-    }
-    for (unsigned left = count; left > 0;) { /* the others, from the output's outermost on */
-        const struct transpose_axis axis = take_least(axes, &left, true, UINT64_MAX);
-        axes[left] = axis;
-    }
-    gathers->rest_count = count;
-    gathers->tiles = plan->items / gathers->run / gathers->runs;
-    gathers->together =
-        max_u64(1, TASK_BYTES / (gathers->run * gathers->runs * gathers->call->mover->size));
-    return gathers->run >= RUN_LEAST && gathers->runs >= RUNS_LEAST;
-}
-
-static void gather_task(const void *state, uint64_t task, struct cpu_worker *worker) {
-    (void)worker;
-    const struct gathers *gathers = state;
-    const struct call *call = gathers->call;
-    const uint64_t size = call->mover->size, first = task * gathers->together;
-    const uint64_t end = min_u64(first + gathers->together, gathers->tiles);
-    for (uint64_t tile = first; tile < end; tile++) {
-        uint64_t in = 0, out = 0, index = tile;
-        for (unsigned k = gathers->rest_count; k-- > 0;) {
-            const struct transpose_axis *axis = &gathers->rest[k];
-            const uint64_t at = index % axis->extent;
-            index /= axis->extent;
-            in += at * axis->in;
-            out += at * axis->out;
-        }
-        for (uint64_t run = 0; run < gathers->runs; run++)
-            call->mover->gather(call->in + (in + gathers->begin_in[run]) * size, gathers->from,
-                                call->out + (out + gathers->begin_out[run]) * size, gathers->run);
-    }
 }
 
 static enum status cpu_transpose_simd(struct device *device, const struct cpu_kernel *kernel,

@@ -6,13 +6,13 @@
 #ifdef GPUOPT_RUNGS
 /* clang-format off */
 RUNG(-1, "serial", "cpu_vector_serial",
-     "one thread, vectorised",
+     "one thread, vectorized",
      "D1 add, on a CPU", 0, 0, 0, 0, RUNG_HOST, 0)
 RUNG(-1, "openmp", "cpu_vector_openmp",
-     "the items spread over all cores",
+     "the elements are split over all cores",
      "D1 cpu+omp, for a sum of vectors", 0, 0, 0, 0, RUNG_HOST, 0)
 RUNG(-1, "simd", "cpu_vector_simd",
-     "the widest vectors of the CPU it runs on, results stored past the caches where they are large",
+     "the CPU's widest vectors; streaming stores for large results",
      "beyond the decks", 0, 0, 0, 0, RUNG_HOST | RUNG_BEST, 0)
 /* clang-format on */
 #else

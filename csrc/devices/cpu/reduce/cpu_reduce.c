@@ -51,13 +51,13 @@
 #ifdef GPUOPT_RUNGS
 /* clang-format off */
 RUNG(-1, "serial", "cpu_reduce_serial",
-     "one thread, vectorised: 16 lanes, a tree of fixed shape",
+     "one thread, vectorized: 16 lanes, a tree of fixed shape",
      "D4 sequential loop", 0, 0, 0, 0, RUNG_HOST, 0)
 RUNG(-1, "openmp", "cpu_reduce_openmp",
-     "the same tree, its chunks spread over all cores",
+     "the same tree, its chunks split over all cores",
      "D1 cpu+omp, for a reduction", 0, 0, 0, 0, RUNG_HOST, 0)
 RUNG(-1, "simd", "cpu_reduce_simd",
-     "the widest vectors of the CPU it runs on, memory prefetched, threads that wait for nobody",
+     "the CPU's widest vectors, prefetched memory, threads without barriers",
      "beyond the decks", 0, 0, 0, 0, RUNG_HOST | RUNG_BEST, 0)
 /* clang-format on */
 #else

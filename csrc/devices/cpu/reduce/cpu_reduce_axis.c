@@ -16,10 +16,10 @@
 #ifdef GPUOPT_RUNGS
 /* clang-format off */
 RUNG(-1, "serial", "cpu_reduce_axis_serial",
-     "one thread: 16 sums side by side along a row, a row of sums over columns",
+     "one thread: 16 partial sums along a row, a row of sums over columns",
      "after the decks", 0, 0, 0, 0, RUNG_HOST, 0)
 RUNG(-1, "team", "cpu_reduce_axis_team",
-     "the same tasks, taken by all cores",
+     "the same tasks on all cores",
      "after the decks", 0, 0, 0, 0, RUNG_HOST | RUNG_BEST, 0)
 /* clang-format on */
 #else
