@@ -273,13 +273,19 @@ extern const size_t sim_lane_alias_count;
 
 int sim_lanes_wide(void); /* the processor can run the wide forms */
 
+/* Instructions of whole warps that have a result; sim_exec_warp.c has a function for each. Like
+ * WARPSYNC, they wait for the lanes of their member mask. */
+#define SIM_WARP_OPS(X) X(SHFL) X(VOTE) X(MATCH) X(REDUX) X(ELECT)
+#define SIM_WARP_CASE(id) SIM_OP_##id : case
+#define SIM_WARP_CASES SIM_WARP_OPS(SIM_WARP_CASE) SIM_OP_WARPSYNC /* case SIM_WARP_CASES: */
+
 /* Instructions that are not lane operations. */
 /* clang-format off */
 #define SIM_CONTROL_OPS(X)                                                                              \
     X(LANE) X(MASK) X(BLOCK) X(BRA) X(BRX) X(CALL) X(RET) X(EXIT) X(TRAP) X(NOP)                        \
     X(PAND) X(POR) X(PXOR) X(PNOT) X(PMOV) X(PCONST) X(SELP) X(PSELP) X(SREG) X(LOCALADDR)              \
     X(ADDCC) X(SUBCC) X(MADCC) X(LD) X(ST) X(LDPARAM) X(ATOM) X(CVTA) X(ISSPACEP) X(PREFETCH)          \
-    X(SHFL) X(VOTE) X(MATCH) X(REDUX) X(ACTIVEMASK) X(ELECT) X(WARPSYNC)                                \
+    SIM_WARP_OPS(X) X(WARPSYNC) X(ACTIVEMASK)                                                           \
     X(BAR) X(FENCE) X(NANOSLEEP) X(CPASYNC) X(CPWAIT) X(BULK) X(MBAR) X(TEX) X(VCOPY) X(SYSCALL) X(ALLOCA) X(TRACE) X(WATCH)
 
 enum sim_op {

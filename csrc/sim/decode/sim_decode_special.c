@@ -181,9 +181,20 @@ static enum sim_status decode_call(struct sim_decoder *d) {
 
 /* ---- warp-wide ---- */
 
+/* A warp-wide instruction without operands yet. */
+static struct sim_insn warp_wide(enum sim_op op) {
+    return (struct sim_insn){.op = (uint16_t)op,
+                             .class = SIM_CLASS_WARP,
+                             .dsize = 4,
+                             .a = SIM_NO_SLOT,
+                             .b = SIM_NO_SLOT,
+                             .c = SIM_NO_SLOT,
+                             .e = SIM_NO_SLOT,
+                             .dst = SIM_NO_SLOT,
+                             .dst2 = SIM_NO_SLOT};
+}
+
 static enum sim_status member_mask(struct sim_decoder *d, uint32_t index, struct sim_insn *in) {
-    in->class = SIM_CLASS_WARP;
-    in->e = SIM_NO_SLOT;
     if (!sim_part(d, "sync"))
         return d->module->target >= 70
                    ? sim_refuse(d, "'%.*s' without .sync does not exist since sm_70",
@@ -194,128 +205,80 @@ static enum sim_status member_mask(struct sim_decoder *d, uint32_t index, struct
     return sim_source(d, &d->s->operands[index], SIM_T_B32, &in->e);
 }
 
-static enum sim_status pair_target(struct sim_decoder *d, enum sim_type type, struct sim_insn *in,
-                                   const struct sim_operand **value) {
-    const struct sim_operand *o = &d->s->operands[0];
-    enum sim_status status;
-    in->dst2 = SIM_NO_SLOT;
-    *value = o;
-    if (o->kind == SIM_O_PAIR) {
-        *value = &o->items[0];
-        if ((status = sim_predicate_target(d, &o->items[1], &in->dst2)) != SIM_OK)
-            return status;
-    }
-    return sim_target(d, *value, type, &in->dst);
-}
-
-static enum sim_status decode_shfl(struct sim_decoder *d) {
-    struct sim_insn in = {0};
-    const struct sim_operand *value, *o = d->s->operands;
-    enum sim_status status = sim_operands(d, 4, 5);
-    if (status)
+/* Decodes `d, a, b..., mask` or `d|p, a, b..., mask` with `count` sources of one type; a predicate
+ * comes back as .pred. */
+static enum sim_status decode_wide(struct sim_decoder *d, struct sim_insn in, enum sim_type result,
+                                   enum sim_type type, uint32_t count) {
+    const struct sim_operand *o = d->s->operands, *to = o;
+    uint32_t *const slots[] = {&in.a, &in.b, &in.c};
+    enum sim_status status = sim_operands(d, count + 1, count + 2);
+    for (uint32_t i = 0; i < count && !status; i++)
+        status = type == SIM_T_PRED ? sim_predicate(d, &o[1 + i], slots[i])
+                                    : sim_source(d, &o[1 + i], type, slots[i]);
+    if (status || (status = member_mask(d, count + 1, &in)))
         return status;
-    in.op = SIM_OP_SHFL;
-    in.sub = sim_part(d, "up")     ? SIM_SHFL_UP
-             : sim_part(d, "down") ? SIM_SHFL_DOWN
-             : sim_part(d, "bfly") ? SIM_SHFL_BFLY
-                                   : SIM_SHFL_IDX;
-    in.dsize = 4;
-    if ((status = sim_source(d, &o[1], SIM_T_B32, &in.a)) != SIM_OK)
-        return status;
-    if ((status = sim_source(d, &o[2], SIM_T_B32, &in.b)) != SIM_OK)
-        return status;
-    if ((status = sim_source(d, &o[3], SIM_T_B32, &in.c)) != SIM_OK)
-        return status;
-    if ((status = member_mask(d, 4, &in)) != SIM_OK)
-        return status;
-    if ((status = pair_target(d, SIM_T_B32, &in, &value)) != SIM_OK)
-        return status;
-    if ((status = sim_emit(d, &in)) != SIM_OK)
-        return status;
-    return sim_finish(d, value, SIM_T_B32, in.dst);
-}
-
-static enum sim_status decode_vote(struct sim_decoder *d) {
-    struct sim_insn in = {0};
-    const struct sim_operand *o = d->s->operands;
-    enum sim_status status = sim_operands(d, 2, 3);
-    if (status)
-        return status;
-    in.op = SIM_OP_VOTE;
-    in.sub = sim_part(d, "all")   ? SIM_VOTE_ALL
-             : sim_part(d, "any") ? SIM_VOTE_ANY
-             : sim_part(d, "uni") ? SIM_VOTE_UNI
-                                  : SIM_VOTE_BALLOT;
-    if ((status = sim_predicate(d, &o[1], &in.a)) != SIM_OK)
-        return status;
-    if ((status = member_mask(d, 2, &in)) != SIM_OK)
-        return status;
-    in.dsize = 4;
-    if (in.sub != SIM_VOTE_BALLOT) {
-        if ((status = sim_predicate_target(d, &o[0], &in.dst)) != SIM_OK)
+    if (result == SIM_T_PRED) {
+        if ((status = sim_predicate_target(d, o, &in.dst)))
             return status;
         if (in.dst == SIM_NO_SLOT)
             in.dst = sim_temp(d);
         return sim_emit(d, &in);
     }
-    if ((status = sim_target(d, &o[0], SIM_T_B32, &in.dst)) != SIM_OK)
+    if (o->kind == SIM_O_PAIR) {
+        if (in.op == SIM_OP_VOTE || in.op == SIM_OP_REDUX)
+            return sim_malformed(d, "this instruction has no predicate to write");
+        to = &o->items[0];
+        if ((status = sim_predicate_target(d, &o->items[1], &in.dst2)))
+            return status;
+    }
+    if ((status = sim_target(d, to, result, &in.dst)) || (status = sim_emit(d, &in)))
         return status;
-    if ((status = sim_emit(d, &in)) != SIM_OK)
-        return status;
-    return sim_finish(d, &o[0], SIM_T_B32, in.dst);
+    return sim_finish(d, to, result, in.dst);
+}
+
+static enum sim_status decode_shfl(struct sim_decoder *d) {
+    struct sim_insn in = warp_wide(SIM_OP_SHFL);
+    in.sub = sim_part(d, "up")     ? SIM_SHFL_UP
+             : sim_part(d, "down") ? SIM_SHFL_DOWN
+             : sim_part(d, "bfly") ? SIM_SHFL_BFLY
+                                   : SIM_SHFL_IDX;
+    return decode_wide(d, in, SIM_T_B32, SIM_T_B32, 3);
+}
+
+static enum sim_status decode_vote(struct sim_decoder *d) {
+    struct sim_insn in = warp_wide(SIM_OP_VOTE);
+    in.sub = sim_part(d, "all")   ? SIM_VOTE_ALL
+             : sim_part(d, "any") ? SIM_VOTE_ANY
+             : sim_part(d, "uni") ? SIM_VOTE_UNI
+                                  : SIM_VOTE_BALLOT;
+    return decode_wide(d, in, in.sub == SIM_VOTE_BALLOT ? SIM_T_B32 : SIM_T_PRED, SIM_T_PRED, 1);
 }
 
 static enum sim_status decode_match(struct sim_decoder *d) {
-    struct sim_insn in = {0};
-    const struct sim_operand *value, *o = d->s->operands;
-    enum sim_type type = sim_last_type(d, 0);
-    enum sim_status status = sim_operands(d, 3, 3);
-    if (status)
-        return status;
-    if (o[0].kind == SIM_O_PAIR && sim_part(d, "any"))
-        return sim_malformed(d, "match.any has no predicate to write");
-    in.op = SIM_OP_MATCH;
+    struct sim_insn in = warp_wide(SIM_OP_MATCH);
+    in.type = (uint8_t)sim_last_type(d, 0);
     in.sub = (uint8_t)sim_part(d, "all");
-    in.dsize = 4;
-    in.type = (uint8_t)type;
-    if ((status = sim_source(d, &o[1], type, &in.a)) != SIM_OK)
-        return status;
-    if ((status = member_mask(d, 2, &in)) != SIM_OK)
-        return status;
-    if ((status = pair_target(d, SIM_T_B32, &in, &value)) != SIM_OK)
-        return status;
-    if ((status = sim_emit(d, &in)) != SIM_OK)
-        return status;
-    return sim_finish(d, value, SIM_T_B32, in.dst);
+    if (d->s->count && d->s->operands[0].kind == SIM_O_PAIR && !in.sub)
+        return sim_malformed(d, "match.any has no predicate to write");
+    return decode_wide(d, in, SIM_T_B32, in.type, 1);
 }
 
 static enum sim_status decode_redux(struct sim_decoder *d) {
-    struct sim_insn in = {0};
-    const struct sim_operand *o = d->s->operands;
-    enum sim_type type = sim_last_type(d, 0);
-    enum sim_status status = sim_operands(d, 3, 3);
-    if (status)
-        return status;
-    if (sim_storage(type) != 4 || type == SIM_T_F32)
+    struct sim_insn in = warp_wide(SIM_OP_REDUX);
+    in.type = (uint8_t)sim_last_type(d, 0);
+    if (sim_storage(in.type) != 4 || in.type == SIM_T_F32)
         return sim_unsupported(d);
-    in.op = SIM_OP_REDUX;
-    in.type = (uint8_t)type;
-    in.dsize = 4;
     in.sub = sim_part(d, "add")   ? SIM_ATOM_ADD
              : sim_part(d, "min") ? SIM_ATOM_MIN
              : sim_part(d, "max") ? SIM_ATOM_MAX
              : sim_part(d, "and") ? SIM_ATOM_AND
              : sim_part(d, "or")  ? SIM_ATOM_OR
                                   : SIM_ATOM_XOR;
-    if ((status = sim_source(d, &o[1], type, &in.a)) != SIM_OK)
-        return status;
-    if ((status = member_mask(d, 2, &in)) != SIM_OK)
-        return status;
-    if ((status = sim_target(d, &o[0], type, &in.dst)) != SIM_OK)
-        return status;
-    if ((status = sim_emit(d, &in)) != SIM_OK)
-        return status;
-    return sim_finish(d, &o[0], type, in.dst);
+    return decode_wide(d, in, in.type, in.type, 1);
+}
+
+static enum sim_status decode_elect(struct sim_decoder *d) {
+    return decode_wide(d, warp_wide(SIM_OP_ELECT), SIM_T_B32, SIM_T_NONE, 0);
 }
 
 static enum sim_status decode_activemask(struct sim_decoder *d) {
@@ -331,19 +294,6 @@ static enum sim_status decode_activemask(struct sim_decoder *d) {
     if ((status = sim_emit(d, &in)) != SIM_OK)
         return status;
     return sim_finish(d, &d->s->operands[0], SIM_T_B32, in.dst);
-}
-
-static enum sim_status decode_elect(struct sim_decoder *d) {
-    struct sim_insn in = {0};
-    const struct sim_operand *value;
-    enum sim_status status = sim_operands(d, 2, 2);
-    if (status)
-        return status;
-    in.op = SIM_OP_ELECT;
-    in.dsize = 4;
-    if ((status = member_mask(d, 1, &in)) != SIM_OK)
-        return status;
-    return (status = pair_target(d, SIM_T_B32, &in, &value)) ? status : sim_emit(d, &in);
 }
 
 /* ---- barriers and fences ---- */
@@ -371,7 +321,7 @@ static enum sim_status decode_bar(struct sim_decoder *d) {
     if (sim_part(d, "warp")) {
         if ((status = sim_operands(d, 1, 1)) != SIM_OK)
             return status;
-        in.op = SIM_OP_WARPSYNC;
+        in = warp_wide(SIM_OP_WARPSYNC);
         if ((status = member_mask(d, 0, &in)) != SIM_OK)
             return status;
         in.class = SIM_CLASS_BARRIER;

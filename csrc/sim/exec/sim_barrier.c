@@ -72,12 +72,7 @@ static int is_plain(const struct sim_insn *in) {
     case SIM_OP_CALL:
     case SIM_OP_RET:
     case SIM_OP_TRAP:
-    case SIM_OP_SHFL:
-    case SIM_OP_VOTE:
-    case SIM_OP_MATCH:
-    case SIM_OP_REDUX:
-    case SIM_OP_ELECT:
-    case SIM_OP_WARPSYNC:
+    case SIM_WARP_CASES:
     case SIM_OP_BAR:
     case SIM_OP_MBAR:
         return 0;

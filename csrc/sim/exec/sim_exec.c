@@ -524,12 +524,7 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
             }
             break;
         }
-        case SIM_OP_SHFL:
-        case SIM_OP_VOTE:
-        case SIM_OP_MATCH:
-        case SIM_OP_REDUX:
-        case SIM_OP_ELECT:
-        case SIM_OP_WARPSYNC: {
+        case SIM_WARP_CASES: {
             uint32_t same, members = sim_exec_members(in, mask, regs, &same);
             split->stack[split->depth - 1].pc = pc;
             if (SIM_UNLIKELY(same != mask)) {

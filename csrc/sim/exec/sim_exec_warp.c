@@ -6,8 +6,19 @@
 
 #include <string.h>
 
-static SIM_NOINLINE void shuffle(struct sim_worker *w, const struct sim_insn *in, uint32_t mask,
-                                 uint8_t *regs) {
+/* One execution of a warp-wide instruction. */
+struct wide {
+    struct sim_worker *w;
+    const struct sim_insn *in;
+    uint32_t mask;
+    uint8_t *regs;
+};
+
+static SIM_NOINLINE void wide_SHFL(const struct wide *x) {
+    struct sim_worker *w = x->w;
+    const struct sim_insn *in = x->in;
+    const uint32_t mask = x->mask;
+    uint8_t *regs = x->regs;
     const sim_u32 *a = U32(in->a), *b = U32(in->b), *c = U32(in->c);
     sim_u32 *out = (sim_u32 *)(void *)w->scratch[0];
     uint32_t in_range = 0;
@@ -46,7 +57,10 @@ static SIM_NOINLINE void shuffle(struct sim_worker *w, const struct sim_insn *in
         PRED(in->dst2) = (PRED(in->dst2) & ~mask) | in_range;
 }
 
-static SIM_NOINLINE void vote(const struct sim_insn *in, uint32_t mask, uint8_t *regs) {
+static SIM_NOINLINE void wide_VOTE(const struct wide *x) {
+    const struct sim_insn *in = x->in;
+    const uint32_t mask = x->mask;
+    uint8_t *regs = x->regs;
     uint32_t yes = PRED(in->a) & mask;
     if (in->sub == SIM_VOTE_BALLOT) {
         for (uint32_t m = mask; m; m &= m - 1)
@@ -59,7 +73,10 @@ static SIM_NOINLINE void vote(const struct sim_insn *in, uint32_t mask, uint8_t 
     PRED(in->dst) = (PRED(in->dst) & ~mask) | (result ? mask : 0);
 }
 
-static SIM_NOINLINE void match(const struct sim_insn *in, uint32_t mask, uint8_t *regs) {
+static SIM_NOINLINE void wide_MATCH(const struct wide *x) {
+    const struct sim_insn *in = x->in;
+    const uint32_t mask = x->mask;
+    uint8_t *regs = x->regs;
     uint32_t bytes = sim_types[in->type].bytes, results[SIM_LANES], all = 1;
     const uint8_t *a = regs + in->a;
     for (uint32_t m = mask; m; m &= m - 1) {
@@ -80,7 +97,10 @@ static SIM_NOINLINE void match(const struct sim_insn *in, uint32_t mask, uint8_t
         PRED(in->dst2) = (PRED(in->dst2) & ~mask) | (all ? mask : 0);
 }
 
-static SIM_NOINLINE void redux(const struct sim_insn *in, uint32_t mask, uint8_t *regs) {
+static SIM_NOINLINE void wide_REDUX(const struct wide *wide) {
+    const struct sim_insn *in = wide->in;
+    const uint32_t mask = wide->mask;
+    uint8_t *regs = wide->regs;
     const sim_u32 *a = U32(in->a);
     uint32_t r = a[__builtin_ctz(mask)];
     for (uint32_t m = mask & (mask - 1); m; m &= m - 1) {
@@ -110,6 +130,16 @@ static SIM_NOINLINE void redux(const struct sim_insn *in, uint32_t mask, uint8_t
         U32(in->dst)[__builtin_ctz(m)] = r;
 }
 
+static void wide_ELECT(const struct wide *x) {
+    const struct sim_insn *in = x->in;
+    const uint32_t mask = x->mask, leader = (uint32_t)__builtin_ctz(mask);
+    uint8_t *regs = x->regs;
+    for (uint32_t m = mask; m; m &= m - 1)
+        U32(in->dst)[__builtin_ctz(m)] = leader;
+    if (in->dst2 != SIM_NO_SLOT)
+        PRED(in->dst2) = (PRED(in->dst2) & ~mask) | 1u << leader;
+}
+
 /* Returns the member mask of the first active lane; *same receives the active lanes that name the
  * same mask: each tile of a warp has its own. */
 uint32_t sim_exec_members(const struct sim_insn *in, uint32_t mask, const uint8_t *regs,
@@ -131,27 +161,14 @@ uint32_t sim_exec_members(const struct sim_insn *in, uint32_t mask, const uint8_
 
 void sim_exec_warp_wide(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
                         uint32_t mask, uint32_t members, uint8_t *regs) {
+    const struct wide wide = {w, in, mask, regs};
     switch (in->op) {
-    case SIM_OP_SHFL:
-        shuffle(w, in, mask, regs);
+#define SIM_X(id)         \
+    case SIM_OP_##id:     \
+        wide_##id(&wide); \
         break;
-    case SIM_OP_VOTE:
-        vote(in, mask, regs);
-        break;
-    case SIM_OP_MATCH:
-        match(in, mask, regs);
-        break;
-    case SIM_OP_REDUX:
-        redux(in, mask, regs);
-        break;
-    case SIM_OP_ELECT: {
-        uint32_t leader = (uint32_t)__builtin_ctz(mask);
-        for (uint32_t m = mask; m; m &= m - 1)
-            U32(in->dst)[__builtin_ctz(m)] = leader;
-        if (in->dst2 != SIM_NO_SLOT)
-            PRED(in->dst2) = (PRED(in->dst2) & ~mask) | 1u << leader;
-        break;
-    }
+        SIM_WARP_OPS(SIM_X)
+#undef SIM_X
     default:
         if (w->run->check_races)
             sim_races_warp_sync(w->run, warp, members);
@@ -161,27 +178,19 @@ void sim_exec_warp_wide(struct sim_worker *w, struct sim_warp *warp, const struc
 
 /* ---- lanes of several splits ---- */
 
-enum { PLACES = 5, SOURCES = 3, PLACE_BYTES = SIM_LANES * 8 }; /* a, b, c; dst, dst2 */
-
-static uint32_t slot_of(const struct sim_insn *in, int place) {
-    const uint32_t slots[PLACES] = {in->a, in->b, in->c, in->dst, in->dst2};
-    const int is_used = place == 0   ? in->op != SIM_OP_ELECT
-                        : place < 3  ? in->op == SIM_OP_SHFL
-                        : place == 4 ? in->op != SIM_OP_VOTE && in->op != SIM_OP_REDUX
-                                     : 1;
-    return is_used ? slots[place] : SIM_NO_SLOT;
-}
+enum { OPERANDS = 5, SOURCES = 3, OPERAND_BYTES = SIM_LANES * 8 }; /* a, b, c; dst, dst2 */
 
 /* Copies sources of these lanes from their frames to the area, or results back. */
-static void copy_places(const struct sim_warp *warp, const struct sim_insn *in, uint32_t mask,
-                        uint8_t *area, int back) {
+static void copy_operands(const struct sim_warp *warp, const struct sim_insn *in, uint32_t mask,
+                          uint8_t *area, int back) {
+    const uint32_t slots[OPERANDS] = {in->a, in->b, in->c, in->dst, in->dst2};
     for (uint32_t s = 0; s < warp->split_count; s++) {
         const uint32_t lanes = sim_split_mask(&warp->splits[s]) & mask;
-        for (int i = back ? SOURCES : 0; i < (back ? PLACES : SOURCES); i++) {
-            const uint32_t slot = slot_of(in, i);
+        for (int i = back ? SOURCES : 0; i < (back ? OPERANDS : SOURCES); i++) {
+            const uint32_t slot = slots[i];
             if (slot == SIM_NO_SLOT)
                 continue;
-            uint8_t *here = area + i * PLACE_BYTES,
+            uint8_t *here = area + i * OPERAND_BYTES,
                     *there = warp->regs + sim_split_frame(&warp->splits[s])->base + slot,
                     *to = back ? there : here, *from = back ? here : there;
             if (i == 4 || (in->op == SIM_OP_VOTE && (i == 0 || in->sub != SIM_VOTE_BALLOT)))
@@ -200,7 +209,7 @@ void sim_exec_joined(struct sim_worker *w, struct sim_warp *warp, const struct s
                      uint32_t pc, uint32_t mask, uint32_t members) {
     const struct sim_insn *in = &w->run->kernel->code[pc];
     const uint32_t base = sim_split_frame(split)->base;
-    _Alignas(64) uint8_t area[PLACES * PLACE_BYTES] = {0};
+    _Alignas(64) uint8_t area[OPERANDS * OPERAND_BYTES] = {0};
     uint32_t apart = 0;
     for (uint32_t s = 0; s < warp->split_count; s++)
         if (sim_split_frame(&warp->splits[s])->base != base)
@@ -211,11 +220,11 @@ void sim_exec_joined(struct sim_worker *w, struct sim_warp *warp, const struct s
     }
     struct sim_insn here = *in;
     here.a = 0;
-    here.b = PLACE_BYTES;
-    here.c = 2 * PLACE_BYTES;
-    here.dst = 3 * PLACE_BYTES;
-    here.dst2 = slot_of(in, 4) == SIM_NO_SLOT ? SIM_NO_SLOT : 4 * PLACE_BYTES;
-    copy_places(warp, in, mask, area, 0);
+    here.b = OPERAND_BYTES;
+    here.c = 2 * OPERAND_BYTES;
+    here.dst = 3 * OPERAND_BYTES;
+    here.dst2 = in->dst2 == SIM_NO_SLOT ? SIM_NO_SLOT : 4 * OPERAND_BYTES;
+    copy_operands(warp, in, mask, area, 0);
     sim_exec_warp_wide(w, warp, &here, mask, members, area);
-    copy_places(warp, in, mask, area, 1);
+    copy_operands(warp, in, mask, area, 1);
 }

@@ -432,14 +432,10 @@ static int instruction(const struct watch *s) {
             if (use(s, sources[1 + i], SIM_FULL))
                 return 1;
         return 0;
-    case SIM_OP_SHFL:
-    case SIM_OP_MATCH:
-    case SIM_OP_ELECT:
+    case SIM_WARP_CASES:
         define(s, in->dst2, 0, 0, 0);
         define(s, in->dst, 0, 0, 0);
         return 0;
-    case SIM_OP_VOTE:
-    case SIM_OP_REDUX:
     case SIM_OP_ACTIVEMASK:
     case SIM_OP_BAR:
     case SIM_OP_MBAR:

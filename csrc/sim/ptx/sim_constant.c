@@ -103,6 +103,33 @@ static enum sim_status unary(struct sim_parser *parser, enum operator op, struct
     return SIM_OK;
 }
 
+/* A comparison's result from the order of its operands, all 0 beside a NaN. Returns 0 for another
+ * operator. */
+static int compared(enum operator op, int less, int equal, int more, struct sim_value *r) {
+    switch (op) {
+    case BINARY_LESS:
+        *r = truth(less);
+        return 1;
+    case BINARY_MORE:
+        *r = truth(more);
+        return 1;
+    case BINARY_AT_MOST:
+        *r = truth(less | equal);
+        return 1;
+    case BINARY_AT_LEAST:
+        *r = truth(more | equal);
+        return 1;
+    case BINARY_EQUAL:
+        *r = truth(equal);
+        return 1;
+    case BINARY_DIFFERENT:
+        *r = truth(!equal);
+        return 1;
+    default:
+        return 0;
+    }
+}
+
 static enum sim_status of_reals(struct sim_parser *parser, enum operator op, double a, double b,
                                 struct sim_value *r) {
     switch (op) {
@@ -120,26 +147,9 @@ static enum sim_status of_reals(struct sim_parser *parser, enum operator op, dou
             return divided_by_zero(parser);
         *r = of_real(a / b);
         break;
-    case BINARY_LESS:
-        *r = truth(a < b);
-        break;
-    case BINARY_MORE:
-        *r = truth(a > b);
-        break;
-    case BINARY_AT_MOST:
-        *r = truth(a <= b);
-        break;
-    case BINARY_AT_LEAST:
-        *r = truth(a >= b);
-        break;
-    case BINARY_EQUAL:
-        *r = truth(a == b);
-        break;
-    case BINARY_DIFFERENT:
-        *r = truth(a != b);
-        break;
     default:
-        return not_an_integer(parser, binary[op].text);
+        if (!compared(op, a<b, a == b, a> b, r))
+            return not_an_integer(parser, binary[op].text);
     }
     return SIM_OK;
 }
@@ -199,29 +209,14 @@ static enum sim_status of_integers(struct sim_parser *parser, enum operator op, 
     case BINARY_SHIFT_RIGHT:
         *r = (struct sim_value){.type = a.type, .bits = shifted_right(a, b.bits & 63)};
         break;
-    case BINARY_LESS:
-        *r = truth(is_less(a, b, is_signed));
-        break;
-    case BINARY_MORE:
-        *r = truth(is_less(b, a, is_signed));
-        break;
-    case BINARY_AT_MOST:
-        *r = truth(!is_less(b, a, is_signed));
-        break;
-    case BINARY_AT_LEAST:
-        *r = truth(!is_less(a, b, is_signed));
-        break;
-    case BINARY_EQUAL:
-        *r = truth(a.bits == b.bits);
-        break;
-    case BINARY_DIFFERENT:
-        *r = truth(a.bits != b.bits);
-        break;
     case BINARY_LOGICAL_AND:
         *r = truth(a.bits && b.bits);
         break;
-    default:
+    case BINARY_LOGICAL_OR:
         *r = truth(a.bits || b.bits);
+        break;
+    default:
+        compared(op, is_less(a, b, is_signed), a.bits == b.bits, is_less(b, a, is_signed), r);
         break;
     }
     return SIM_OK;
