@@ -19,7 +19,7 @@ _WIDEST = 8  # element sizes in bytes that a copy moves
 
 
 @dataclass
-class Place:
+class PassQueue:
     """The queue of passes: an array's stream, ordered with the streams of other arrays.
 
     Attributes
@@ -96,7 +96,7 @@ def _conversion(given: np.dtype, wanted: np.dtype) -> Work:
     return work
 
 
-def copy(place: Place, source: View, target: View) -> None:
+def copy(queue: PassQueue, source: View, target: View) -> None:
     """Copy elements of any layout to an array in C order, converted to its dtype."""
     axes = list(zip(source.shape, strides_of(source), strict=True))
     unit = source.dtype.itemsize
@@ -115,26 +115,26 @@ def copy(place: Place, source: View, target: View) -> None:
             "make it contiguous on its device"
         )
     if work.op == "bits" and len(groups) == 2 and [groups[0][1], groups[1][1]] == [1, groups[0][0]]:
-        _turn(place, source.address, unit, groups, target.address)
+        _turn(queue, source.address, unit, groups, target.address)
     else:
         (one,) = passes(work, tuple(groups))
-        place.call(one, source.address, target.address)
+        queue.call(one, source.address, target.address)
 
 
-def _turn(place: Place, source: int, unit: int, groups: list[Group], to: int) -> None:
+def _turn(queue: PassQueue, source: int, unit: int, groups: list[Group], to: int) -> None:
     """Copy a matrix in column-major order: the transpose of a row-major one."""
     (columns, _, _), (rows, _, _) = groups
     word, size = f"uint{8 * unit}", rows * columns * unit
     numbers = (2, rows, columns, 1, 0)  # two axes, their extents, and their permutation
     problem = ("transpose", "move", word, word, ((source, size),), (to, size), numbers)
-    _core.call_resident(place.view.device, tuple(place.streams), problem, None, None)
+    _core.call_resident(queue.view.device, tuple(queue.streams), problem, None, None)
 
 
 def put(view: View, item: np.ndarray) -> View:
     """Return device memory beside an array, filled with one element from the host."""
-    place = Place(view)
-    made = place.empty((), item.dtype)
-    _core.put(view.device, tuple(place.streams), made.address, item)
+    queue = PassQueue(view)
+    made = queue.empty((), item.dtype)
+    _core.put(view.device, tuple(queue.streams), made.address, item)
     return made
 
 
@@ -154,9 +154,9 @@ def compact(view: View) -> View:
     """Return the view, or a copy in C order beside it."""
     if in_order(view):
         return view
-    place = Place(view)
-    made = place.empty(view.shape, view.dtype)
+    queue = PassQueue(view)
+    made = queue.empty(view.shape, view.dtype)
     if math.prod(view.shape):
-        copy(place, view, made)
+        copy(queue, view, made)
     library, holder = view.library, (made.holder, view.holder)
     return made.replace(library=library, holder=holder, waits=view.waits)

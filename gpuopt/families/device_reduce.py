@@ -19,7 +19,7 @@ from gpuopt.arrays.inout import check_out
 from gpuopt.arrays.libraries import View, check_device, is_run, run_offset, run_start, view_of
 from gpuopt.families import reduce_axis
 from gpuopt.families.axis_plan import Pass, scheme_of
-from gpuopt.families.device_axes import Place, compact, copy, in_c_order, on_items, strides_of
+from gpuopt.families.device_axes import PassQueue, compact, copy, in_c_order, on_items, strides_of
 from gpuopt.families.device_calls import (
     asarray,
     check_apart,
@@ -201,72 +201,72 @@ def _whole(
 # --- along axes
 
 
-def _passes(place: Place, passes: tuple[Pass, ...], source: int, to: int) -> None:
+def _passes(queue: PassQueue, passes: tuple[Pass, ...], source: int, to: int) -> None:
     *before, last = passes
     for one in before:
-        between = place.empty((one.results,), one.dtype)
-        place.call(one, source, between.address)
+        between = queue.empty((one.results,), one.dtype)
+        queue.call(one, source, between.address)
         keep, source = between, between.address  # noqa: F841 (the memory is read yet)
-    place.call(last, source, to)
+    queue.call(last, source, to)
 
 
-def _readable(place: Place, view: View, op: str, result: np.dtype) -> View:
+def _readable(queue: PassQueue, view: View, op: str, result: np.dtype) -> View:
     """Return the view, or a copy with aligned elements of a dtype that `op` accepts."""
     wanted = reduce_axis.computed_on(op, view.dtype, result)
     if not on_items(view):
-        view = place.join(compact(view))
+        view = queue.join(compact(view))
     if wanted == view.dtype:
         return view
-    cast = place.empty(view.shape, wanted)
+    cast = queue.empty(view.shape, wanted)
     if view.dtype.kind == "c" and wanted.kind == "b":  # true if one of its two parts is
         number = np.dtype(f"f{view.dtype.itemsize // 2}")
         shape, strides = (*view.shape, 2), (*strides_of(view), number.itemsize)
         numbers = view.replace(shape=shape, strides=strides, dtype=number)
-        _reduced(place, numbers, "any", (len(view.shape),), cast)
+        _reduced(queue, numbers, "any", (len(view.shape),), cast)
     else:
-        copy(place, view, cast)
+        copy(queue, view, cast)
     return cast
 
 
-def _reduced(place: Place, view: View, op: str, axes: tuple[int, ...], target: View) -> None:
+def _reduced(queue: PassQueue, view: View, op: str, axes: tuple[int, ...], target: View) -> None:
     """Queue the reduction of a readable, non-empty array to `target`, which is in C order."""
     result = target.dtype
     scheme = scheme_of(view.shape, strides_of(view), view.dtype, op, axes, result)
     if not scheme.passes:
-        view = place.join(compact(view))
+        view = queue.join(compact(view))
         scheme = scheme_of(view.shape, strides_of(view), view.dtype, op, axes, result)
     source = view.address + scheme.layout.start
     if scheme.straight:
-        _passes(place, scheme.passes, source, target.address)
+        _passes(queue, scheme.passes, source, target.address)
         return
     kept = tuple(size for k, size in enumerate(view.shape) if k not in axes)
-    flat = place.empty((math.prod(kept),), scheme.between)
-    _passes(place, scheme.passes, source, flat.address)
+    flat = queue.empty((math.prod(kept),), scheme.between)
+    _passes(queue, scheme.passes, source, flat.address)
     size = scheme.between.itemsize
     turned = flat.replace(
         address=flat.address + scheme.layout.result * size,
         shape=kept,
         strides=tuple(step * size for step in scheme.layout.steps),
     )
-    copy(place, turned, target.replace(shape=kept, strides=None))
+    copy(queue, turned, target.replace(shape=kept, strides=None))
 
 
-def _fill(place: Place, target: View, value: Any, dtype: np.dtype) -> None:
+def _fill(queue: PassQueue, target: View, value: Any, dtype: np.dtype) -> None:
     """Fill an array with a value, which is rounded to a dtype first."""
     small = is_bfloat16(dtype)
     first = reduce_axis.first_of(value, np.dtype(float) if small else dtype)
     with np.errstate(all="ignore"):
         first = first if small else first.astype(target.dtype)
-    one = place.join(view_of(asarray(first, place.view.device), "initial"))
+    one = queue.join(view_of(asarray(first, queue.view.device), "initial"))
     if small:  # NumPy may lack the dtype
-        rounded = place.empty((), dtype)
-        copy(place, one, rounded)
+        rounded = queue.empty((), dtype)
+        copy(queue, one, rounded)
         one = rounded
     spread = one.replace(shape=target.shape, strides=(0,) * len(target.shape))
-    copy(place, spread, target.replace(strides=None))
+    copy(queue, spread, target.replace(strides=None))
 
 
-def _nothing(place: Place, op: str, target: View, initial: Any) -> None:
+def _nothing(queue: PassQueue, op: str, target: View, initial: Any) -> None:
     """Fill the results of an empty reduction."""
     one = reduce_axis.of_nothing(op, (), np.dtype(float), initial)
     if initial is not ... and op != "mean":
@@ -277,36 +277,36 @@ def _nothing(place: Place, op: str, target: View, initial: Any) -> None:
     else:
         value = one
     if math.prod(target.shape):
-        _fill(place, target, value, target.dtype)
+        _fill(queue, target, value, target.dtype)
 
 
 def _with_initial(
-    place: Place, view: View, op: str, axes: tuple[int, ...], initial: Any, target: View
+    queue: PassQueue, view: View, op: str, axes: tuple[int, ...], initial: Any, target: View
 ) -> None:
     """Queue the reduction of a readable array with `initial`, as a second row of two."""
     wide = reduce_axis.with_initial(op, target.dtype)
     n = math.prod(target.shape)
-    rows = place.empty((2, n), wide)
+    rows = queue.empty((2, n), wide)
     row = rows.replace(shape=(n,))
-    _reduced(place, view, op, axes, row)
-    _fill(place, row.replace(address=row.address + n * wide.itemsize), initial, target.dtype)
-    _reduced(place, rows, op, (0,), target.replace(shape=(n,), strides=None))
+    _reduced(queue, view, op, axes, row)
+    _fill(queue, row.replace(address=row.address + n * wide.itemsize), initial, target.dtype)
+    _reduced(queue, rows, op, (0,), target.replace(shape=(n,), strides=None))
 
 
 def _compute(
-    place: Place, view: View, op: str, axes: tuple[int, ...], target: View, initial: Any
+    queue: PassQueue, view: View, op: str, axes: tuple[int, ...], target: View, initial: Any
 ) -> None:
     kept = tuple(size for k, size in enumerate(view.shape) if k not in axes)
     if math.prod(view.shape[k] for k in axes) == 0:
-        _nothing(place, op, target.replace(shape=kept, strides=None), initial)
+        _nothing(queue, op, target.replace(shape=kept, strides=None), initial)
         return
     if math.prod(view.shape) == 0:
         return
-    view = _readable(place, view, op, target.dtype)
+    view = _readable(queue, view, op, target.dtype)
     if initial is ... or initial is None:
-        _reduced(place, view, op, axes, target)
+        _reduced(queue, view, op, axes, target)
     else:
-        _with_initial(place, view, op, axes, initial, target)
+        _with_initial(queue, view, op, axes, initial, target)
 
 
 class _Asked(NamedTuple):
@@ -419,9 +419,9 @@ def _along(
         check_apart(target, "array", view)
     if not (call and call.queue(view, target)):
         try:
-            place = Place(view, *how)
-            place.join(target)
-            _compute(place, view, op, asked.axes, target, initial)
+            queue = PassQueue(view, *how)
+            queue.join(target)
+            _compute(queue, view, op, asked.axes, target, initial)
         finally:
             settle([view, target])
     if host is not None:

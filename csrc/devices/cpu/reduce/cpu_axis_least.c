@@ -3,27 +3,11 @@
  * floats their sign. argmin finds the value first and then its element. Knows no shape.
  */
 #include "cpu_axis.h"
+#include "cpu_keyed.h"
 
 #include <string.h>
 
 CPU_COMPACT
-
-static inline float keyed_float32(float item, int64_t key) {
-    union {
-        float value;
-        uint32_t bits;
-    } number = {item};
-    number.bits ^= (uint32_t)key;
-    return number.value;
-}
-static inline double keyed_float64(double item, int64_t key) {
-    union {
-        double value;
-        uint64_t bits;
-    } number = {item};
-    number.bits ^= (uint64_t)key;
-    return number.value;
-}
 
 #define COMBINE(a, b) APPLY(a, b)
 #define ROW_LEAF LONG_LEAF

@@ -8,6 +8,7 @@
 #include "../cpu_gather.h"
 #include "../cpu_half.h"
 #include "../cpu_isa.h"
+#include "cpu_keyed.h"
 
 /* --- types: type_<dtype>, and LOAD_<dtype>(acc, x), an element as an accumulator */
 
@@ -88,22 +89,6 @@ typedef uint64_t narrow_int64; /* wraps */
 #define COMBINE_or(acc, a, b) APPLY_or(acc, a, b)
 #define COMBINE_xor(acc, a, b) APPLY_xor(acc, a, b)
 
-static inline float keyed_float32(float item, int64_t key) {
-    union {
-        float value;
-        uint32_t bits;
-    } number = {item};
-    number.bits ^= (uint32_t)key;
-    return number.value;
-}
-static inline double keyed_float64(double item, int64_t key) {
-    union {
-        double value;
-        uint64_t bits;
-    } number = {item};
-    number.bits ^= (uint64_t)key;
-    return number.value;
-}
 #define KEYED_int8(x) ((int8_t)((x) ^ (int8_t)key))
 #define KEYED_int16(x) ((int16_t)((x) ^ (int16_t)key))
 #define KEYED_int32(x) ((x) ^ (int32_t)key)
