@@ -18,12 +18,12 @@ from gpuopt.catalog.devices import KINDS, config, describe, devices, show_config
 from gpuopt.cli import observe, options, race_commands
 from gpuopt.cli.progress import bar
 from gpuopt.cli.readme import parts, write_between_marks
-from gpuopt.families.cases import ITEMS
+from gpuopt.families import cases
 from gpuopt.families.reduce_axis import UFUNCS
 from gpuopt.util import files
 
 DTYPES = ("bool", "int32", "int64", "float32", "float64")
-FAMILIES = tuple(ITEMS)
+FAMILIES = tuple(cases.FAMILIES)
 ANY_DEVICE = "cuda, cuda:1, cpu, sim:m2090"
 FOR_PROGRAMS = ", for 'compare' and for programs"
 

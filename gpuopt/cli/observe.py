@@ -9,9 +9,9 @@ from typing import Any
 
 from gpuopt.cli import options
 from gpuopt.cli.progress import bar
+from gpuopt.families import cases
 from gpuopt.measure import ladder, report
 from gpuopt.observe import source, trace
-from gpuopt.observe.trace import SIZES
 from gpuopt.util import files
 
 PICTURES = ("tree", "coalescing", "banks", "tile", "timeline")
@@ -106,7 +106,7 @@ def _add_trace(commands: Any) -> None:
         "memory; timeline: a warp's instructions and the lanes that execute them.",
         example="trace reduce 3 --picture tree -o tree.svg",
     )
-    options.family(add, SIZES)
+    options.family(add, cases.FAMILIES)
     options.rung(add)
     add("--picture", choices=PICTURES, help="what to draw")
     options.output(add, "the picture's file, .svg")
@@ -135,7 +135,7 @@ def _add_profile(commands: Any) -> None:
         "and ask where.",
         example="profile reduce 2 -n 100000",
     )
-    options.family(add, SIZES)
+    options.family(add, cases.FAMILIES)
     options.rung(add)
     options.items(add, "about a second's")
     add("--op", help="the reduction's (default: sum)")

@@ -117,7 +117,7 @@ def _add_bench(commands: Any) -> None:
 
 def _add_sweep(commands: Any) -> None:
     from gpuopt.arrays.inout import NUMBERS
-    from gpuopt.families.cases import ITEMS
+    from gpuopt.families.cases import FAMILIES
 
     add = options.command(
         commands,
@@ -130,7 +130,7 @@ def _add_sweep(commands: Any) -> None:
         "csrc/ops/ops_tuning.def and the tables in csrc/kernels hold them.",
         example="sweep reduce --n 2^20 2^28",
     )
-    options.family(add, [*ITEMS, "reduce_axis"])
+    options.family(add, [*FAMILIES, "reduce_axis"])
     options.items(add, "few to many", nargs="+")
     options.dtype(add, "of the elements", "float32", default="float32", choices=NUMBERS)
     options.device(add, "cuda, cuda:1 or cpu; sim has no timer")

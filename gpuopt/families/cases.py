@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -24,20 +25,6 @@ from gpuopt.util.checks import whole
 
 # Title, number of elements, arguments, problem, and the check of a rung's result.
 _Made = tuple[str, int, tuple[object, ...], Problem, Callable[[Rung, np.ndarray], str]]
-
-# Default number of elements: on a device that is timed, and on one that executes lane by lane.
-ITEMS = {
-    "reduce": (1 << 22, 1 << 20),  # the decks' table, 4 bytes each
-    "transpose": (8192**2, 512**2),
-    "stencil1d": (1 << 26, 1 << 16),
-    "add": (2048 * 2048, 1024),
-    "saxpy": (2048 * 2048, 1024),
-    "matmul": (1024**2, 128**2),
-}
-# Arrays on the device, of n elements each.
-ARRAYS = {"reduce": 1, "transpose": 2, "stencil1d": 2, "add": 3, "saxpy": 3, "matmul": 3}
-# Operations per element, except matmul's: the stencil of radius 3 adds up seven.
-OPERATIONS = {"transpose": 0, "stencil1d": 6, "add": 1, "saxpy": 2}
 
 
 @dataclass
@@ -164,19 +151,91 @@ def _reduce(n: int, op: str, items: np.dtype, rng: np.random.Generator) -> Case:
             array, op, variant=rung.variant, dtype=result, block=block, device=device
         ),
         error,
-        deck=("G80", 4.0 * ITEMS["reduce"][0]) if op == "sum" else None,
+        deck=(FAMILIES["reduce"].deck, FAMILIES["reduce"].deck_amount) if op == "sum" else None,
         operations=n,
         arguments=(array,),
     )
 
 
-_MAKERS = {
-    "transpose": (_transpose, registry.transpose),
-    "stencil1d": (_stencil1d, registry.stencil1d),
-    "add": (_add, registry.add),
-    "saxpy": (_saxpy, registry.saxpy),
-    "matmul": (_matmul, registry.matmul),
-}
+class Family(NamedTuple):
+    """A family's functions and sizes, to measure and to show it. Sizes are elements of 4 bytes.
+
+    Attributes
+    ----------
+    function : callable
+    maker : callable or None
+        Makes a case; None: `_reduce` does, which has operations.
+    operations : int
+        Of the algorithm per element.
+    arrays : int
+        Arrays on the device, of n elements each.
+    items : (int, int)
+        Elements of a ladder: on a device that is timed, and on one that executes lane by lane.
+    traced : (int, int or None)
+        Small enough for a picture: elements, and threads per block where a rung leaves the choice.
+    quick : (int, int, int)
+        Elements of a quick report: on a GPU, on the cpu, and where they are counted.
+    swept : (tuple of int, tuple of int)
+        Elements of a sweep: on a GPU, on the cpu.
+    deck : str
+        The GPU of the deck's times.
+    deck_amount : float
+        The bytes or operations of those times; 0 if the deck states rates.
+    """
+
+    function: Callable[..., object]
+    maker: Callable[..., _Made] | None
+    operations: int
+    arrays: int
+    items: tuple[int, int]
+    traced: tuple[int, int | None]
+    quick: tuple[int, int, int]
+    swept: tuple[tuple[int, ...], tuple[int, ...]]
+    deck: str = ""
+    deck_amount: float = 0.0
+
+
+_VECTOR_SIZES = (
+    (2048 * 2048, 1024),
+    (64, 32),
+    (1 << 22, 1 << 18, 1024),
+    ((1 << 10, 1 << 16, 1 << 20, 1 << 22, 1 << 26), (1 << 12, 1 << 20)),
+)
+FAMILIES: dict[str, Family] = {
+    "reduce": Family(
+        reduce, None, 1, 1,
+        (1 << 22, 1 << 20),
+        (128, 64),  # two warps, so that one can rest
+        (1 << 22, 1 << 20, 1 << 16),
+        ((1 << 10, 1 << 16, 1 << 20, 1 << 22, 1 << 25, 1 << 28), (1 << 10, 1 << 16, 1 << 22)),
+        "G80", 4.0 * (1 << 22),
+    ),
+    "transpose": Family(
+        registry.transpose, _transpose, 0, 2,
+        (8192**2, 512**2),
+        (32 * 32, None),
+        (4096**2, 1024**2, 128**2),
+        ((1 << 16, 1 << 20, 1 << 24, 1 << 26), (1 << 12, 1 << 20)),
+        "K40",
+    ),
+    "stencil1d": Family(
+        registry.stencil1d, _stencil1d, 6, 2,  # of radius 3: the sum of seven
+        (1 << 26, 1 << 16),
+        (64, 32),
+        (1 << 24, 1 << 20, 1 << 13),
+        ((1 << 16, 1 << 20, 1 << 24, 1 << 28), (1 << 12, 1 << 20)),
+    ),
+    "add": Family(registry.add, _add, 1, 3, *_VECTOR_SIZES),
+    "saxpy": Family(registry.saxpy, _saxpy, 2, 3, *_VECTOR_SIZES),
+    "matmul": Family(
+        registry.matmul, _matmul, 0, 3,  # 2 side**3 in all
+        (1024**2, 128**2),
+        (32 * 32, None),
+        (1024**2, 256**2, 64**2),
+        ((256**2, 512**2, 1024**2, 2048**2, 4096**2), (64**2, 256**2)),
+        "M2090", 2.0 * 1024**3,
+    ),
+}  # fmt: skip
 
 
 def _items(family: str, op: str, dtype: DTypeLike | None) -> np.dtype:
@@ -201,10 +260,11 @@ def _items(family: str, op: str, dtype: DTypeLike | None) -> np.dtype:
 
 def _check_room(family: str, n: int, items: np.dtype, device: str) -> None:
     """Raise DeviceMemoryError if a case does not fit, before its data are drawn."""
-    asked, free = ARRAYS[family] * n * items.itemsize, _core.device_info(device)["memory_free"]
+    arrays = FAMILIES[family].arrays
+    asked, free = arrays * n * items.itemsize, _core.device_info(device)["memory_free"]
     if asked > free:
         error = _core.DeviceMemoryError(
-            f"n: {ARRAYS[family]} arrays of {n:,} {items.name} take {asked:,} bytes, but {device} "
+            f"n: {arrays} arrays of {n:,} {items.name} take {asked:,} bytes, but {device} "
             f"has {free:,} free; use fewer elements"
         )
         error.bytes_asked, error.bytes_free = asked, free
@@ -227,7 +287,7 @@ def make(
     Parameters
     ----------
     family : str
-        One of `ITEMS`.
+        One of `FAMILIES`.
     n : int, optional
         Elements; a square matrix has about this number.
     dtype : dtype, optional
@@ -250,40 +310,38 @@ def make(
     ValueError, TypeError
         A wrong argument, which the message names.
     """
-    if not isinstance(family, str) or family not in ITEMS:
-        known = ", ".join(map(repr, ITEMS))
+    if not isinstance(family, str) or family not in FAMILIES:
+        known = ", ".join(map(repr, FAMILIES))
         raise ValueError(f"family: {family!r} is not a ladder; use one of {known}")
     if op is not None and family != "reduce":
         raise ValueError(f"op: {family} has no operations, only reduce has; leave op out")
     if op is not None and (not isinstance(op, str) or op not in UFUNCS):
         raise ValueError(f"op: {op!r} is not measured; use one of {', '.join(map(repr, UFUNCS))}")
     items = _items(family, op or "sum", dtype)
-    n = ITEMS[family][0 if timed else 1] if n is None else whole(n, "n", 1, 1 << 40)
+    row = FAMILIES[family]
+    n = row.items[0 if timed else 1] if n is None else whole(n, "n", 1, 1 << 40)
     seed = whole(seed, "seed", 0)
     if device:
         _check_room(family, n, items, device)
     rng = np.random.default_rng(seed)
-    if family == "reduce":
+    if row.maker is None:
         return _reduce(n, op or "sum", items, rng)
-    maker, function = _MAKERS[family]
     more = () if radius is None else (radius,)
-    title, n, arguments, problem, check = maker(n, items, rng, *more)
+    title, n, arguments, problem, check = row.maker(n, items, rng, *more)
 
     def bench(device: str) -> _core.Bench:
         return _core.Bench(with_output(problem), device=device)
 
     def call(rung: Rung, block: int | None, device: str) -> object:
         blocks = {} if family == "matmul" else {"block": block}
-        return function(*arguments, variant=rung.variant, device=device, **blocks)
+        return row.function(*arguments, variant=rung.variant, device=device, **blocks)
 
     def error(rung: Rung, got: np.ndarray) -> str:
         return check(rung, np.asarray(got).ravel().view(items))
 
-    flops, deck = 0, ("K40", 0.0) if family == "transpose" else None
-    if family == "matmul":
-        side = _side(n)
-        flops, deck = 2 * side**3, ("M2090", 2.0 * 1024**3)
-    operations = flops or (OPERATIONS[family] if radius is None else 2 * radius) * n
+    flops = 2 * _side(n) ** 3 if family == "matmul" else 0
+    deck = (row.deck, row.deck_amount) if row.deck else None
+    operations = flops or (row.operations if radius is None else 2 * radius) * n
     return Case(title, n, items.name, bench, call, error, flops, deck, operations, arguments)
 
 

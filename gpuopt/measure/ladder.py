@@ -275,7 +275,7 @@ def count(
 
 def _count_beside(measured: Ladder, seed: int, progress: Progress) -> None:
     """Count the timed rungs on the simulated GPU, on fewer items."""
-    n = min(cases.ITEMS[measured.family][1], measured.n)
+    n = min(cases.FAMILIES[measured.family].items[1], measured.n)
     op = measured.op if measured.family == "reduce" else None
     case = cases.make(measured.family, n, measured.dtype, seed, op=op)
     for at, row in enumerate(measured.rows):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gpuopt.families.cases import ITEMS
+from gpuopt.families.cases import FAMILIES
 from gpuopt.measure.ladder import ladder
 from gpuopt.measure.roofline import roofline
 
@@ -16,7 +16,11 @@ def measure(
     progress: Callable[[str, float], None] = lambda text, share: None,
 ) -> dict[str, Any]:
     """Measure a device's roofline and all its ladders: what a reference file holds."""
-    ladders = [("reduce", "int32"), ("reduce", "float32"), *((each, "float32") for each in ITEMS)]
+    ladders = [
+        ("reduce", "int32"),
+        ("reduce", "float32"),
+        *((each, "float32") for each in FAMILIES),
+    ]
     steps = len(ladders) + 1
     roof = roofline(device, fresh=True, progress=lambda text, share: progress(text, share / steps))
     found = []

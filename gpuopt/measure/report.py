@@ -29,18 +29,9 @@ from gpuopt.util.serialise import UNTOLD, Result
 from gpuopt.util.svg import Picture
 from gpuopt.util.table import Column, Table
 
-FAMILIES = tuple(cases.ITEMS)
+FAMILIES = tuple(cases.FAMILIES)
 ENDINGS = (".html", ".htm")
 QUICK_ROUNDS = 3
-# Items of a quick report: on a GPU, on the cpu, and where they are counted.
-QUICK_ITEMS = {
-    "reduce": (1 << 22, 1 << 20, 1 << 16),
-    "transpose": (4096**2, 1024**2, 128**2),
-    "stencil1d": (1 << 24, 1 << 20, 1 << 13),
-    "add": (1 << 22, 1 << 18, 1024),
-    "saxpy": (1 << 22, 1 << 18, 1024),
-    "matmul": (1024**2, 256**2, 64**2),
-}
 # The pictures of a trace that show the subject of a family's ladder.
 PICTURES: dict[str, tuple[tuple[int | str, str], ...]] = {
     "reduce": ((1, "tree"), (2, "banks"), (3, "tree")),
@@ -413,7 +404,7 @@ def _measure(
     at = ("cuda", "cpu", "sim").index(device.partition(":")[0])
     return ladder(
         family,
-        QUICK_ITEMS[family][at] if quick else None,
+        cases.FAMILIES[family].quick[at] if quick else None,
         device=device,
         progress=lambda text, share: progress(f"{family}: {text}", share),
         **({"rounds": QUICK_ROUNDS} if quick else {}),

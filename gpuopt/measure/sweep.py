@@ -38,17 +38,12 @@ ROUNDS = 5  # samples of each trial
 EFFORT = Effort(ROUNDS, sample_seconds=1e-3, hopeless=20)
 WARM_UP_SECONDS = 0.2  # of a GPU's work before the first sample: clocks rise
 CLOSE = 0.01  # a smaller difference is none
-FAMILIES = (*cases.ITEMS, "reduce_axis")
-# Items where none are named: on a GPU, on the cpu.
+# Elements where none are named: on a GPU, on the cpu.
 ITEMS = {
-    "reduce": ((1 << 10, 1 << 16, 1 << 20, 1 << 22, 1 << 25, 1 << 28), (1 << 10, 1 << 16, 1 << 22)),
+    **{name: family.swept for name, family in cases.FAMILIES.items()},
     "reduce_axis": ((1 << 20, 1 << 26), (1 << 16, 1 << 20)),
-    "transpose": ((1 << 16, 1 << 20, 1 << 24, 1 << 26), (1 << 12, 1 << 20)),
-    "stencil1d": ((1 << 16, 1 << 20, 1 << 24, 1 << 28), (1 << 12, 1 << 20)),
-    "add": ((1 << 10, 1 << 16, 1 << 20, 1 << 22, 1 << 26), (1 << 12, 1 << 20)),
-    "saxpy": ((1 << 10, 1 << 16, 1 << 20, 1 << 22, 1 << 26), (1 << 12, 1 << 20)),
-    "matmul": ((256**2, 512**2, 1024**2, 2048**2, 4096**2), (64**2, 256**2)),
 }
+FAMILIES = tuple(ITEMS)
 # For a reduction along an axis: the rows of n items, and the axis.
 AXIS_SHAPES: tuple[tuple[Callable[[int], int], int], ...] = (
     (lambda n: _root(n), 0),

@@ -432,9 +432,9 @@ def _counters(rung: Rung) -> tuple[dict[tuple[str, int], Counters], str]:
             f"annotate: rung {rung.variant!r} of {rung.family} runs on the cpu, which counts "
             f"nothing; leave annotate out"
         )
-    if rung.family not in cases.ITEMS:
+    if rung.family not in cases.FAMILIES:
         raise ValueError(
-            f"annotate: {rung.family} is not counted; use one of {', '.join(cases.ITEMS)}"
+            f"annotate: {rung.family} is not counted; use one of {', '.join(cases.FAMILIES)}"
         )
     items = REDUCE_ITEMS if rung.family == "reduce" else None
     if rung.name == "threads":

@@ -24,16 +24,6 @@ from gpuopt.util.table import Column, Table
 EVENTS_MOST = 100_000
 RANKED_MOST = 2000  # accesses that are looked at for the worst one
 
-# Small enough for a picture: elements, and threads per block where a rung leaves the choice.
-SIZES = {
-    "reduce": (128, 64),  # two warps, so that one can rest
-    "transpose": (32 * 32, None),
-    "stencil1d": (64, 32),
-    "add": (64, 32),
-    "saxpy": (64, 32),
-    "matmul": (32 * 32, None),
-}
-
 
 @dataclass(frozen=True)
 class Trace(Recorded):
@@ -346,15 +336,17 @@ def _rung_call(
     """Return a rung's call on a small case, and its title."""
     known = {"n", "block", "dtype", "op", "variant"} - ({"op"} if family != "reduce" else set())
     unknown = set(keywords) - known
-    if family not in SIZES:
+    if family not in cases.FAMILIES:
         rungs(family)  # an unknown family: the error lists all families
-        raise ValueError(f"family: {family!r} has no ladder; use one of {', '.join(SIZES)}")
+        raise ValueError(
+            f"family: {family!r} has no ladder; use one of {', '.join(cases.FAMILIES)}"
+        )
     if unknown or len(arguments) > 1 or (arguments and "variant" in keywords):
         raise TypeError(
             f"trace of a rung takes a variant and {', '.join(sorted(known - {'variant'}))}; not "
             f"{', '.join(sorted(unknown)) or 'so many arguments'}"
         )
-    n, threads = SIZES[family]
+    n, threads = cases.FAMILIES[family].traced
     n = n if keywords.get("n") is None else keywords["n"]
     case = cases.make(family, n, keywords.get("dtype"), op=keywords.get("op"), device=device)
     variant = arguments[0] if arguments else keywords.get("variant")

@@ -14,6 +14,7 @@ import pytest
 from conftest import run_python
 
 import gpuopt
+from gpuopt.families import cases
 from gpuopt.measure import compare, report
 from gpuopt.show import plots as plots_module
 
@@ -202,7 +203,8 @@ def test_its_numbers_survive_and_compare(made, tmp_path):
 
 
 def test_the_cpu_is_timed_and_the_kernels_counted(monkeypatch):
-    monkeypatch.setitem(report.QUICK_ITEMS, "saxpy", (1 << 16, 1 << 16, 1024))
+    smaller = cases.FAMILIES["saxpy"]._replace(quick=(1 << 16, 1 << 16, 1024))
+    monkeypatch.setitem(cases.FAMILIES, "saxpy", smaller)
     made = gpuopt.report("cpu", quick=True, families=["saxpy"])
     assert [(each.device.kind, each.timed) for each in made.ladders] == [
         ("cpu", True), ("sim", False)
