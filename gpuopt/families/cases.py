@@ -166,7 +166,7 @@ class Family(NamedTuple):
     maker : callable or None
         Makes a case; None: `_reduce` does, which has operations.
     operations : int
-        Of the algorithm per element.
+        The algorithm's operations per element.
     arrays : int
         Arrays on the device, of n elements each.
     items : (int, int)
