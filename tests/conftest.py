@@ -21,7 +21,7 @@ import pytest
 
 import gpuopt
 
-pytest_plugins = ["jit_fixtures"]
+pytest_plugins = ["jit_fixtures", "gpu_libraries", "ladder_fixtures"]
 
 # A shell's background job ignores Ctrl-C, and every process that a test starts inherits that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
