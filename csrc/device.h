@@ -168,10 +168,11 @@ struct device_counter {
     const char *name, *metric, *meaning;
 };
 
-/* The values of a kind's counters for one source line. */
+/* The values of a kind's counters for one source line, or for one statement. */
 struct device_line {
     const char *file; /* NULL where the kernel has no line table */
     unsigned line, ptx_line;
+    const char *text; /* the statement; NULL for a line */
     const uint64_t *values;
 };
 
@@ -217,6 +218,8 @@ struct device_report {
     const uint64_t *values;              /* in the order of the kind's counter table */
     const struct device_line *lines;
     size_t line_count;
+    const struct device_line *statements; /* those that were executed, in the code's order */
+    size_t statement_count;
     const struct status_finding *findings;
     size_t finding_count;
     const struct device_trace *trace; /* NULL: not requested */

@@ -36,15 +36,13 @@ from gpuopt.measure.roofline import (
 )
 from gpuopt.measure.sweep import Sweep as Sweep, sweep as sweep
 from gpuopt.models import Occupancy as Occupancy, occupancy as occupancy
-from gpuopt.observe.profile import (
-    Counters as Counters,
-    Finding as Finding,
-    Launch as Launch,
-    Profile as Profile,
-    check as check,
-    profile as profile,
-)
-from gpuopt.observe.source import Diff as Diff, Source as Source, diff as diff, source as source
+from gpuopt.observe.annotated import Diff as Diff, Source as Source
+from gpuopt.observe.bounds import Bounds as Bounds
+from gpuopt.observe.counters import Counters as Counters
+from gpuopt.observe.difference import Difference as Difference
+from gpuopt.observe.launches import Finding as Finding, Launch as Launch
+from gpuopt.observe.profile import Profile as Profile, check as check, profile as profile
+from gpuopt.observe.source import diff as diff, source as source
 from gpuopt.observe.trace import Trace as Trace, trace as trace
 from gpuopt.ptx.buffers import Buffer as Buffer, Texture as Texture
 from gpuopt.ptx.entries import Parameter as Parameter

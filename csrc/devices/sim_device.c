@@ -492,7 +492,8 @@ static enum status sim_device_launch(struct device *device, const struct device_
         .shared_bytes = launch->shared_bytes,
         .args = (const void *const *)launch->arguments,
         .flags = (device->collecting ? SIM_LAUNCH_COLLECT : 0u) |
-                 (launch->any_grid ? SIM_LAUNCH_ANY_GRID : 0u),
+                 (launch->any_grid ? SIM_LAUNCH_ANY_GRID : 0u) |
+                 (device->recording && !device->collecting ? SIM_LAUNCH_STATEMENTS : 0u),
         .host_threads = (unsigned)host_threads(),
         .steps = launch->steps,
         .seconds = launch->seconds,
@@ -616,13 +617,19 @@ static void describe_trace(const struct sim_trace *from, struct device_instructi
     };
 }
 
+static struct device_line line_of(const struct sim_line *line) {
+    return (struct device_line){line->file, line->line, line->ptx_line, line->text,
+                                (const uint64_t *)&line->counters};
+}
+
 static enum status hand_over(const struct record *record, device_report_function each,
                              void *state) {
-    const struct sim_line *sim_lines;
+    const struct sim_line *sim_lines, *sim_statements;
     const struct sim_finding *sim_findings;
     const size_t line_count = sim_report_lines(record->report, &sim_lines);
+    const size_t statement_count = sim_report_statements(record->report, &sim_statements);
     const size_t finding_count = sim_report_findings(record->report, &sim_findings);
-    struct device_line *lines = calloc(line_count + 1, sizeof *lines);
+    struct device_line *lines = calloc(line_count + statement_count + 1, sizeof *lines);
     struct status_finding *findings = calloc(finding_count + 1, sizeof *findings);
     const struct sim_trace *traced = sim_report_trace(record->report);
     struct device_trace trace;
@@ -635,8 +642,9 @@ static enum status hand_over(const struct record *record, device_report_function
         return status_fail(STATUS_NO_HOST_MEMORY, "sim: no memory for a report");
     }
     for (size_t i = 0; i < line_count; i++)
-        lines[i] = (struct device_line){sim_lines[i].file, sim_lines[i].line, sim_lines[i].ptx_line,
-                                        (const uint64_t *)&sim_lines[i].counters};
+        lines[i] = line_of(&sim_lines[i]);
+    for (size_t i = 0; i < statement_count; i++)
+        lines[line_count + i] = line_of(&sim_statements[i]);
     for (size_t i = 0; i < finding_count; i++)
         findings[i] = finding_of(&sim_findings[i]);
     if (traced)
@@ -655,6 +663,8 @@ static enum status hand_over(const struct record *record, device_report_function
         .values = (const uint64_t *)sim_report_counters(record->report),
         .lines = lines,
         .line_count = line_count,
+        .statements = lines + line_count,
+        .statement_count = statement_count,
         .findings = findings,
         .finding_count = finding_count,
         .trace = traced ? &trace : NULL,

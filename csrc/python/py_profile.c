@@ -105,6 +105,22 @@ static PyObject *lines_list(const struct device_report *report, size_t counters)
     return list;
 }
 
+/* The values as bytes: few of them are looked at. */
+static PyObject *statements_list(const struct device_report *report, size_t counters) {
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i < report->statement_count; i++) {
+        const struct device_line *line = &report->statements[i];
+        PyObject *item =
+            Py_BuildValue("(szIIN)", line->text, line->file, line->line, line->ptx_line,
+                          PyBytes_FromStringAndSize((const char *)line->values,
+                                                    (Py_ssize_t)(counters * sizeof *line->values)));
+        if (!item || PyList_Append(list, item))
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
 static PyObject *findings_list(const struct device_report *report) {
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < report->finding_count; i++) {
@@ -185,16 +201,17 @@ static void tell(void *state, const struct device_report *report) {
     if (telling->failed)
         return;
     PyObject *launch = Py_BuildValue(
-        "{s:s, s:s, s:(III), s:(III), s:I, s:I, s:I, s:s, s:d, s:N, s:N, s:N, s:N, s:N}", "device",
-        telling->device, "kernel", report->kernel, "grid", report->grid[0], report->grid[1],
-        report->grid[2], "block", report->block[0], report->block[1], report->block[2],
-        "shared_bytes", report->shared_bytes, "warps_resident", report->warps_resident,
-        "warps_most", report->warps_most, "limiter", report->limiter, "achieved_occupancy",
-        report->achieved_occupancy, "output",
+        "{s:s, s:s, s:(III), s:(III), s:I, s:I, s:I, s:s, s:d, s:N, s:N, s:N, s:N, s:N, s:N}",
+        "device", telling->device, "kernel", report->kernel, "grid", report->grid[0],
+        report->grid[1], report->grid[2], "block", report->block[0], report->block[1],
+        report->block[2], "shared_bytes", report->shared_bytes, "warps_resident",
+        report->warps_resident, "warps_most", report->warps_most, "limiter", report->limiter,
+        "achieved_occupancy", report->achieved_occupancy, "output",
         PyUnicode_DecodeUTF8(report->output, (Py_ssize_t)strlen(report->output), "replace"),
         "values", values_list(report->values, telling->ops->counter_count), "lines",
-        lines_list(report, telling->ops->counter_count), "findings", findings_list(report), "trace",
-        trace_dict(report->trace));
+        lines_list(report, telling->ops->counter_count), "statements",
+        statements_list(report, telling->ops->counter_count), "findings", findings_list(report),
+        "trace", trace_dict(report->trace));
     telling->failed = !launch;
     for (PyObject *at = telling->recording; at != Py_None && !telling->failed;
          at = PyTuple_GetItem(at, OUTER)) {

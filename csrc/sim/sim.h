@@ -227,6 +227,7 @@ enum {
     SIM_LAUNCH_COOPERATIVE =
         8,                    /* all blocks must be resident together (grid-wide synchronisation) */
     SIM_LAUNCH_ANY_GRID = 16, /* apply the grid limits of compute capability 3.0 and later */
+    SIM_LAUNCH_STATEMENTS = 32, /* count by PTX statement, too */
 };
 
 /* Part of a launch to record: one block, or one warp of it, instruction by instruction. */
@@ -298,10 +299,11 @@ struct sim_launch {
     const struct sim_trace_request *trace; /* NULL: no recording */
 };
 
-/* A source line's share of a launch. */
+/* A source line's share of a launch, or one PTX statement's. */
 struct sim_line {
     const char *file;
     unsigned line, ptx_line;
+    const char *text; /* the statement, with its guard; NULL for a source line */
     struct sim_counters counters;
 };
 
@@ -380,6 +382,8 @@ enum sim_status sim_launch(struct sim_gpu *gpu, const struct sim_launch *launch,
 void sim_report_free(struct sim_report *report);
 const struct sim_counters *sim_report_counters(const struct sim_report *report);
 size_t sim_report_lines(const struct sim_report *report, const struct sim_line **lines);
+/* The statements that were executed, in the order of the code; up to 65,536. */
+size_t sim_report_statements(const struct sim_report *report, const struct sim_line **statements);
 size_t sim_report_findings(const struct sim_report *report, const struct sim_finding **findings);
 const struct sim_occupancy *sim_report_occupancy(const struct sim_report *report);
 /* Text that the kernel printed, ordered by block and within a block by time: up to 1 MiB in all and

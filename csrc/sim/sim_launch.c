@@ -486,6 +486,8 @@ void sim_report_free(struct sim_report *report) {
     if (!report)
         return;
     free(report->lines);
+    free(report->statements);
+    free(report->statement_texts);
     free(report->findings);
     free(report->output);
     sim_trace_close(report->recorder);
@@ -494,6 +496,11 @@ void sim_report_free(struct sim_report *report) {
 
 const struct sim_counters *sim_report_counters(const struct sim_report *report) {
     return &report->total;
+}
+
+size_t sim_report_statements(const struct sim_report *report, const struct sim_line **statements) {
+    *statements = report->statements;
+    return report->statement_count;
 }
 
 size_t sim_report_lines(const struct sim_report *report, const struct sim_line **lines) {

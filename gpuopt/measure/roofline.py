@@ -24,6 +24,7 @@ from gpuopt.arrays.dtypes import TYPES, name_of, named_dtype, supported
 from gpuopt.catalog.devices import Device, device as describe_device, device_name
 from gpuopt.measure import ceilings as ceilings_module
 from gpuopt.measure.ceilings import Ceiling
+from gpuopt.observe.profile import Profile
 from gpuopt.show import terminal
 from gpuopt.util import files
 from gpuopt.util.checks import finite
@@ -49,6 +50,8 @@ class Point:
     seconds : float
     dtype : str
         Dtype of the arithmetic, which selects the ceiling.
+    counted : bool
+        Whether the seconds are the least that the ceilings allow for counted work, not a run's.
 
     Examples
     --------
@@ -63,20 +66,21 @@ class Point:
     bytes: float
     seconds: float
     dtype: str = "float32"
+    counted: bool = False
 
     @property
     def intensity(self) -> float:
-        """Operations a byte; infinite where nothing is moved."""
+        """Operations per byte; infinite where nothing is moved."""
         return self.flops / self.bytes if self.bytes else math.inf
 
     @property
     def rate(self) -> float:
-        """Operations a second."""
+        """Operations per second."""
         return self.flops / self.seconds
 
     @property
     def bandwidth(self) -> float:
-        """Bytes a second."""
+        """Bytes per second."""
         return self.bytes / self.seconds
 
 
@@ -92,6 +96,8 @@ class Bound:
     unit : str
     note : str
         A remark about the answer, or "".
+    seconds : float
+        The least time of work that was counted and not run; else 0.
 
     Examples
     --------
@@ -110,6 +116,7 @@ class Bound:
     reached: float
     unit: str
     note: str = ""
+    seconds: float = 0.0
 
     @property
     def share(self) -> float:
@@ -119,6 +126,11 @@ class Bound:
     def __repr__(self) -> str:
         """Return the answer as a sentence."""
         kind = "arithmetic" if self.unit == "FLOP/s" else "memory"
+        if self.seconds:
+            return (
+                f"{self.kernel}: bound by {kind} ({self.ceiling}, "
+                f"{terminal.rate(self.limit, self.unit)}), at least {self.seconds * 1e6:,.2f} us"
+            )
         return (
             f"{self.kernel}: bound by {kind} ({self.ceiling}), "
             f"{terminal.rate(self.reached, self.unit)} of {terminal.rate(self.limit, self.unit)}, "
@@ -300,14 +312,38 @@ class Roofline(Result):
         self.points.append(point)
         return point
 
-    def add(self, ladder: Ladder) -> Roofline:
-        """Put every timed rung of a ladder on the roofline, with its cold time; return self.
+    def _add_counted(self, profile: Profile) -> None:
+        """Put the kernels of a profile where the ceilings allow them to be."""
+        if not profile.launches:
+            raise ValueError("profile: it has no launches")
+        for kernel, counted in profile.by_kernel().items():
+            sums = {
+                name: counted[f"flops_f{name[5:]}"] for name in ("float16", "float32", "float64")
+            }
+            dtype = max(sums, key=lambda name: (sums[name], name == "float32"))
+            flops, moved = float(counted.flops), float(counted.dram_bytes)
+            times = [flops / self.peak(dtype).rate, moved / self.ceiling("DRAM").rate]
+            if max(times):
+                self.points.append(Point(kernel, flops, moved, max(times), dtype, counted=True))
+
+    def add(self, ladder: Ladder | Profile) -> Roofline:
+        """Put the rungs of a ladder, or the kernels of a profile, on the roofline; return self.
+
+        Parameters
+        ----------
+        ladder : Ladder or Profile
+            A ladder's rungs have their cold times. The kernels of a profile have none: a kernel
+            stands where its counted operations and bytes of DRAM allow it to be at most.
 
         Raises
         ------
         ValueError
-            The ladder has no times (a simulated GPU counts), or is another device's.
+            The ladder has no times (a simulated GPU counts), or is another device's; the profile
+            has no launches.
         """
+        if isinstance(ladder, Profile):
+            self._add_counted(ladder)
+            return self
         if not ladder.timed:
             raise ValueError(
                 f"ladder: {ladder.device.name} has counters and no times; measure it on 'cuda' or "
@@ -364,9 +400,10 @@ class Roofline(Result):
             if point.bandwidth <= FASTER * memory.rate:
                 break
             memory, note = level, f"faster than {memory.name} allows: its data are in a cache"
+        least = point.seconds if point.counted else 0.0
         if point.flops / peak.rate >= point.bytes / memory.rate:
-            return Bound(point.name, peak.name, peak.rate, point.rate, "FLOP/s", note)
-        return Bound(point.name, memory.name, memory.rate, point.bandwidth, "B/s", note)
+            return Bound(point.name, peak.name, peak.rate, point.rate, "FLOP/s", note, least)
+        return Bound(point.name, memory.name, memory.rate, point.bandwidth, "B/s", note, least)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the roofline with matplotlib: log-log, ramps and roofs, the ridge, the kernels.

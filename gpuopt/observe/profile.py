@@ -6,213 +6,28 @@ lists it), the definition is the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from html import escape
 from math import prod
 from pathlib import PurePath
 from types import TracebackType
 from typing import Any
 
-from gpuopt import _core
 from gpuopt.observe import recording
-from gpuopt.util import serialise
-from gpuopt.util.checks import whole
+from gpuopt.observe.annotated import Source, SourceLine
+from gpuopt.observe.bounds import Bounds, LaunchBound, bound, preset_row
+from gpuopt.observe.counters import BESIDE, TABLE, Counters, check_name
+from gpuopt.observe.difference import Difference, Place, place as place_of
+from gpuopt.observe.launches import Finding, Launch, blocks_of, launch_of, values_of
+from gpuopt.util import serialise, texts
 from gpuopt.util.table import Column, Listing, Table
+from gpuopt.util.texts import line as line_text
 
-_TABLE = _core.counter_table("sim")
-_NAMES = tuple(name for name, _, _ in _TABLE)
-SECTOR = 32  # bytes
+LAUNCHES_MOST = 12  # of a table in Jupyter
 COSTLY_MOST = 12  # source lines in a profile's table
-
-
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0
-
-
-class Counters(Mapping[str, int]):
-    """The counters of a launch, line or kernel by name: ``counters.divergent_branches``.
-
-    A mapping from counter names to numbers, with the usual ratios as properties. Two add up.
-
-    Examples
-    --------
-    >>> import numpy as np, gpuopt
-    >>> counters = gpuopt.profile(gpuopt.reduce, np.arange(128), variant=2).counters
-    >>> counters.bank_conflicts >= counters["shared_load_conflicts"]
-    True
-    >>> (counters + counters).barriers == 2 * counters.barriers
-    True
-    """
-
-    def __init__(self, values: list[int] | None = None) -> None:
-        self._values = dict(zip(_NAMES, values or [0] * len(_NAMES), strict=True))
-
-    @classmethod
-    def from_plain(cls, told: Mapping[str, int]) -> Counters:
-        """Return the counters of a dict; those that it lacks are 0."""
-        return cls([whole(told.get(name, 0), name, 0) for name in _NAMES])
-
-    def __getitem__(self, name: str) -> int:
-        """Return a counter."""
-        return self._values[name]
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the names."""
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        """Return the number of counters."""
-        return len(self._values)
-
-    def __getattr__(self, name: str) -> int:
-        """Return a counter."""
-        if name.startswith("_") or name not in self._values:
-            raise AttributeError(f"{name!r} is not a counter; the counters are {', '.join(_NAMES)}")
-        return self._values[name]
-
-    def __add__(self, other: Counters) -> Counters:
-        """Return the sums."""
-        return Counters([self[name] + other[name] for name in _NAMES])
-
-    def __repr__(self) -> str:
-        """Return the counters that are not zero."""
-        shown = ", ".join(f"{name}={value:,}" for name, value in self.items() if value)
-        return f"Counters({shown})"
-
-    @property
-    def sectors_per_load(self) -> float:
-        """Sectors of 32 bytes per global load request; 4 is ideal for 4-byte elements."""
-        return _share(self["global_load_sectors"], self["global_load_requests"])
-
-    @property
-    def sectors_per_store(self) -> float:
-        """Sectors of 32 bytes per global store request."""
-        return _share(self["global_store_sectors"], self["global_store_requests"])
-
-    @property
-    def load_efficiency(self) -> float:
-        """Bytes requested over bytes moved by global loads."""
-        return _share(self["global_load_bytes"], SECTOR * self["global_load_sectors"])
-
-    @property
-    def store_efficiency(self) -> float:
-        """Bytes requested over bytes moved by global stores."""
-        return _share(self["global_store_bytes"], SECTOR * self["global_store_sectors"])
-
-    @property
-    def bank_conflicts(self) -> int:
-        """Excess shared-memory wavefronts of loads and stores."""
-        return self["shared_load_conflicts"] + self["shared_store_conflicts"]
-
-    @property
-    def warp_efficiency(self) -> float:
-        """Active threads per executed instruction, of 32."""
-        return _share(self["thread_instructions"], 32 * self["warp_instructions"])
-
-
-@dataclass(frozen=True)
-class Line:
-    """A source line's counters in a launch; `file` is None without a line table."""
-
-    file: str | None
-    line: int
-    ptx_line: int
-    counters: Counters
-
-
-@dataclass(frozen=True)
-class Finding:
-    """An error that a check found while a kernel ran.
-
-    Attributes
-    ----------
-    kind : str
-        "race in shared memory", "out of bounds", ...
-    text : str
-        The whole message: the error, its place, and the remedy.
-    kernel : str
-    file : str or None
-        None if the kernel has no line table.
-    line, ptx_line : int
-    block, thread : (int, int, int)
-        The indices of the first offender.
-    address : int
-        In bytes, in the memory space that `kind` names.
-    times : int
-        The number of times that this line caused it in this launch.
-
-    Examples
-    --------
-    >>> import numpy as np, gpuopt
-    >>> x = np.arange(1000.0)
-    >>> found = gpuopt.check(gpuopt.reduce, x, variant="5-historical")  # a race, as the deck had it
-    >>> found[0].kind, found[0].file is not None
-    ('race in shared memory', True)
-    """
-
-    kind: str
-    text: str
-    kernel: str
-    file: str | None
-    line: int
-    ptx_line: int
-    block: tuple[int, int, int]
-    thread: tuple[int, int, int]
-    address: int
-    times: int
-
-
-@dataclass(frozen=True)
-class Launch:
-    """The counters of one launch of a kernel.
-
-    Attributes
-    ----------
-    kernel : str
-    grid, block : (int, int, int)
-    shared_bytes : int
-        Dynamic shared memory of a block.
-    occupancy : float
-        Resident warps over the most a multiprocessor holds (theoretical), from 0 to 1.
-    limiter : str
-        The resource that limits the occupancy.
-    achieved_occupancy : float
-        Active warps over the most a multiprocessor holds, averaged over the time in which it has
-        any, from 0 to 1: sm__warps_active.avg.pct_of_peak_sustained_active. The simulated GPU has
-        no clock. In each of its time steps every warp that waits at no barrier executes one
-        instruction. A warp is active from its block's start to its own exit. Blocks are placed in
-        the order of their indices, round-robin at first, then on the first multiprocessor with
-        room. The figure shows partly filled last waves, small grids and warps that exit early; it
-        does not model memory latency.
-    counters : Counters
-    lines : list of Line
-    findings : list of Finding
-    output : str
-        The kernel's printf output, by block and within a block in the order of time; at most 1 MiB
-        (256 KiB per block), then a line that reports the cut. Nothing is printed.
-    device : str
-        The device that ran it, as "sim:g80".
-
-    Examples
-    --------
-    >>> import numpy as np, gpuopt
-    >>> launch = gpuopt.profile(gpuopt.reduce, np.arange(1000), variant=3).launches[0]
-    >>> launch.grid, launch.block, launch.occupancy
-    ((8, 1, 1), (128, 1, 1), 1.0)
-    """
-
-    kernel: str
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared_bytes: int
-    occupancy: float
-    limiter: str
-    achieved_occupancy: float
-    counters: Counters
-    lines: list[Line]
-    findings: list[Finding]
-    output: str = ""
-    device: str = ""
+AROUND = 3  # lines of a listing above and below a line that was executed
+WHOLE_MOST = 120  # lines of a file that is listed whole
 
 
 _SHOWN = {
@@ -227,28 +42,53 @@ _SHOWN = {
 }
 
 
-def launch_of(told: dict[str, Any]) -> Launch:
-    """Return the launch that `_core` reports to a sink."""
-    return Launch(
-        kernel=told["kernel"],
-        grid=told["grid"],
-        block=told["block"],
-        shared_bytes=told["shared_bytes"],
-        occupancy=_share(told["warps_resident"], told["warps_most"]),
-        limiter=told["limiter"],
-        achieved_occupancy=told["achieved_occupancy"],
-        counters=Counters(told["values"]),
-        lines=[Line(*place, Counters(values)) for *place, values in told["lines"]],
-        findings=[Finding(**found) for found in told["findings"]],
-        output=told["output"],
-        device=told["device"],
+def _listing(launches: list[Launch], ptx: bool) -> tuple[str, list[SourceLine]]:
+    """Return the file's name and the lines of a kernel, with the counters of some launches."""
+    if not ptx:
+        sums: dict[str, dict[int, Counters]] = {}
+        for each in (line for launch in launches for line in launch.lines):
+            lines = sums.setdefault(each.file or "", {})
+            lines[each.line] = lines.get(each.line, Counters()) + each.counters
+        known = {file: lines for file, lines in sums.items() if texts.lines(file)}
+        if known:
+            return _files(known)
+    statements: dict[tuple[int, int], SourceLine] = {}
+    for launch in launches:
+        for at, each in enumerate(launch.statements):
+            key, counted = (each.ptx_line, at), each.counters
+            if key in statements:
+                counted += statements[key].counters or Counters()
+            statements[key] = SourceLine(each.ptx_line, each.text, counted, "PTX")
+    return "PTX", [statements[key] for key in sorted(statements)]
+
+
+def _files(counted: dict[str, dict[int, Counters]]) -> tuple[str, list[SourceLine]]:
+    """Return the name of the file with most of the work, and the lines of all files.
+
+    Of a long file these are the lines around those that were executed.
+    """
+    ranked = sorted(
+        counted, key=lambda file: -sum(each.warp_instructions for each in counted[file].values())
     )
-
-
-def _grid(launch: Launch) -> str:
-    """Return "BLOCKS x THREADS", each counted over all three axes."""
-    blocks = prod(launch.grid)
-    return f"{blocks:,} block{'s' * (blocks != 1)} of {prod(launch.block):,}"
+    shown: list[SourceLine] = []
+    for file in ranked:
+        text, lines, name = texts.lines(file), counted[file], PurePath(file).name
+        if file != ranked[0]:
+            shown += [SourceLine(0, "", None, name), SourceLine(0, f"// --- {name}", None, name)]
+        whole = range(1, len(text) + 1) if len(text) <= WHOLE_MOST else ()
+        near = {*whole} | {
+            number
+            for line in lines
+            for number in range(line - AROUND, line + AROUND + 1)
+            if 0 < number <= len(text)
+        }
+        before = None
+        for number in sorted(near):
+            if before and number > before + 1:
+                shown.append(SourceLine(0, "...", None, name))
+            shown.append(SourceLine(number, text[number - 1], lines.get(number), name))
+            before = number
+    return PurePath(ranked[0]).name, shown
 
 
 @dataclass
@@ -314,7 +154,7 @@ class Profile:
             sums[launch.kernel] = sums.get(launch.kernel, Counters()) + launch.counters
         return sums
 
-    def by_line(self) -> dict[tuple[str | None, int], Counters]:
+    def by_line(self) -> dict[Place, Counters]:
         """Add the launches up by source line (by line of PTX where a kernel has no line table)."""
         sums: dict[tuple[str | None, int], Counters] = {}
         for launch in self.launches:
@@ -322,6 +162,134 @@ class Profile:
                 key = (each.file, each.line if each.file else each.ptx_line)
                 sums[key] = sums.get(key, Counters()) + each.counters
         return sums
+
+    def records(self, by: str = "launch") -> list[dict[str, Any]]:
+        """Return flat dicts of all counters and ratios, as `pandas.DataFrame` accepts them.
+
+        Parameters
+        ----------
+        by : {"launch", "kernel", "line", "statement"}
+            One dict for each launch, kernel, source line or PTX statement.
+
+        Raises
+        ------
+        ValueError
+            Another `by`.
+        """
+        if by == "launch":
+            return [each.record() for each in self.launches]
+        if by == "kernel":
+            return [{"kernel": name} | values_of(each) for name, each in self.by_kernel().items()]
+        if by == "line":
+            return [
+                {"file": file, "line": line, "text": texts.line(file, line)} | values_of(each)
+                for (file, line), each in self.by_line().items()
+            ]
+        if by == "statement":
+            return [
+                {"kernel": launch.kernel, "file": each.file, "line": each.line}
+                | {"ptx_line": each.ptx_line, "text": each.text}
+                | values_of(each.counters)
+                for launch in self.launches
+                for each in launch.statements
+            ]
+        raise ValueError(f"by: {by!r:.40} is none; use 'launch', 'kernel', 'line' or 'statement'")
+
+    def difference(self, before: Profile) -> Difference:
+        """Compare with another profile, counter by counter and line by line.
+
+        Parameters
+        ----------
+        before : Profile
+            The other one; ``after - before`` is the same.
+
+        Returns
+        -------
+        Difference
+        """
+        if not isinstance(before, Profile):
+            raise TypeError(f"before: must be a Profile, not {type(before).__name__}")
+        old, new = before.by_line(), self.by_line()
+        lines = {
+            where: (old.get(where, Counters()), new.get(where, Counters()))
+            for where in dict.fromkeys([*old, *new])
+        }
+        return Difference(before.counters, self.counters, lines)
+
+    def __sub__(self, before: Profile) -> Difference:
+        """Return the difference."""
+        return self.difference(before) if isinstance(before, Profile) else NotImplemented
+
+    def bounds(self, device: str | Any | None = None) -> Bounds:
+        """Return the least time that a GPU's datasheet allows for each launch.
+
+        Parameters
+        ----------
+        device : str, optional
+            A preset, "h200" or "sim:h200". Default: the one that ran the launch.
+
+        Returns
+        -------
+        Bounds
+
+        Raises
+        ------
+        ValueError
+            An unknown preset, or nothing was launched.
+        """
+        if not self.launches:
+            raise ValueError("bounds: the profile has no launches")
+        found, row = [], None
+        for launch in self.launches:
+            row = preset_row(launch.device if device is None else device)
+            seconds = bound(row, launch.counters, launch.grid)
+            found.append(LaunchBound(launch.kernel, launch.grid, launch.block, seconds))
+        return Bounds(row["title"] if row else "", found)
+
+    def source(
+        self,
+        kernel: str | None = None,
+        *,
+        counters: Iterable[str] = BESIDE,
+        ptx: bool = False,
+    ) -> Source:
+        """List the source of what ran, with counters beside the lines.
+
+        Parameters
+        ----------
+        kernel : str, optional
+            Only this kernel's launches. Default: all of the kernel with most warp instructions.
+        counters : iterable of str
+            The counters and ratios to show: "inst_f64", "barriers", ...; `Profile.describe` lists
+            the counters.
+        ptx : bool
+            List the PTX statements. They are listed as well if the kernel has no line table, or if
+            its source file is unknown.
+
+        Returns
+        -------
+        Source
+
+        Raises
+        ------
+        ValueError
+            Nothing was launched; an unknown kernel or counter.
+        """
+        shown = tuple(check_name(each) for each in counters)
+        kernels = self.by_kernel()
+        if not kernels:
+            raise ValueError(
+                "source: nothing was launched on a simulated GPU, so there is nothing to list"
+            )
+        if kernel is None:
+            kernel = max(kernels, key=lambda name: kernels[name].warp_instructions)
+        if kernel not in kernels:
+            raise ValueError(f"kernel: {kernel!r:.60} was not launched; use one of {[*kernels]}")
+        launches = [each for each in self.launches if each.kernel == kernel]
+        threads = sum(prod(each.grid) * prod(each.block) for each in launches)
+        counted = f"counted on {launches[0].device}: {threads:,} threads"
+        file, lines = _listing(launches, ptx)
+        return Source(None, file, kernel, lines, counted, shown)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the launches, their counters, lines and findings, for JSON; not the result."""
@@ -332,7 +300,7 @@ class Profile:
             "launches": serialise.to_plain(self.launches),
         }
 
-    def _costly(self) -> Table:
+    def _costly(self, coded: bool = False) -> Table:
         """Return the table of the source lines with the most warp instructions."""
         ranked = sorted(self.by_line().items(), key=lambda item: -item[1].warp_instructions)
         records = [
@@ -340,7 +308,8 @@ class Profile:
             | {
                 "conflicts": counted.bank_conflicts,
                 "sectors": counted.global_load_sectors + counted.global_store_sectors,
-                "place": f"{PurePath(file).name}:{line}" if file else f"PTX line {line}",
+                "place": place_of((file, line)),
+                "text": line_text(file, line) if coded else "",
             }
             for (file, line), counted in ranked[:COSTLY_MOST]
         ]
@@ -350,13 +319,14 @@ class Profile:
             Column("conflicts", "conflicts"),
             Column("sectors", "sectors", least=9),
             Column("place", "source line", left=True),
+            Column("text", "", left=True),
         ]
         return Table(columns, records)
 
     @staticmethod
     def describe() -> dict[str, tuple[str, str]]:
         """Return each counter's Nsight Compute metric ("-" where it has none) and its meaning."""
-        return {name: (metric, meaning) for name, metric, meaning in _TABLE}
+        return {name: (metric, meaning) for name, metric, meaning in TABLE}
 
     def __repr__(self) -> str:
         """Return the sums and the most expensive lines."""
@@ -365,37 +335,79 @@ class Profile:
                 f"no launches on {self.device}: calls that name another device, or run on the cpu, "
                 "are not counted, nor those of other threads"
             )
-        total = self.counters
         count = len(self.launches)
         where = ", ".join(dict.fromkeys(launch.device for launch in self.launches))
         lines = [f"{count} launch{'es' * (count != 1)} on {where}"]
         for launch in self.launches:
             lines.append(
-                f"  {launch.kernel}, {_grid(launch)}, occupancy "
+                f"  {launch.kernel}, {blocks_of(launch)}, occupancy "
                 f"{launch.occupancy:.0%} ({launch.limiter}), achieved "
                 f"{launch.achieved_occupancy:.0%}"
             )
-        lines += [
-            "",
-            f"warp instructions    {total.warp_instructions:>15,}   "
-            f"{total.warp_efficiency:.0%} of the lanes active",
-            f"branches             {total.branches:>15,}   {total.divergent_branches:,} divergent",
-            f"global loads         {total.global_load_requests:>15,}   "
-            f"{total.sectors_per_load:.1f} sectors per request, "
-            f"{total.load_efficiency:.0%} of bytes used",
-            f"global stores        {total.global_store_requests:>15,}   "
-            f"{total.sectors_per_store:.1f} sectors per request, "
-            f"{total.store_efficiency:.0%} of bytes used",
-            f"shared wavefronts    "
-            f"{total.shared_load_wavefronts + total.shared_store_wavefronts:>15,}   "
-            f"{total.bank_conflicts:,} of them bank conflicts",
-            f"barriers             {total.barriers:>15,}",
-            f"atomics              {total.global_atomics + total.shared_atomics:>15,}",
-            "",
-            *self._costly().lines(),
-        ]
+        sums = [f"{name:<18}{value:>15,}   {note}" for name, value, note in self._sums()]
+        lines += ["", *(each.rstrip() for each in sums), "", *self._costly().lines()]
         lines += ["", *(finding.text for finding in self.findings)] if self.findings else []
         return "\n".join(lines)
+
+    def _sums(self) -> list[tuple[str, int, str]]:
+        """Return the sums of all launches: name, value, what it means."""
+        total = self.counters
+        passes = total.shared_load_wavefronts + total.shared_store_wavefronts
+        atomics = total.global_atomics + total.shared_atomics
+        return [
+            (
+                "warp instructions",
+                total.warp_instructions,
+                f"{total.warp_efficiency:.0%} of the lanes active",
+            ),
+            ("branches", total.branches, f"{total.divergent_branches:,} divergent"),
+            (
+                "global loads",
+                total.global_load_requests,
+                f"{total.sectors_per_load:.1f} sectors per request, "
+                f"{total.load_efficiency:.0%} of bytes used",
+            ),
+            (
+                "global stores",
+                total.global_store_requests,
+                f"{total.sectors_per_store:.1f} sectors per request, "
+                f"{total.store_efficiency:.0%} of bytes used",
+            ),
+            ("shared wavefronts", passes, f"{total.bank_conflicts:,} of them bank conflicts"),
+            ("barriers", total.barriers, ""),
+            ("atomics", atomics, ""),
+        ]
+
+    def _repr_html_(self) -> str:
+        if not self.launches:
+            return f"<p>{escape(repr(self))}</p>"
+        launches = [
+            Column("kernel", "kernel", left=True),
+            Column("blocks", "blocks"),
+            Column("threads", "threads per block"),
+            Column("occupancy", "occupancy", ".0%"),
+            Column("limiter", "limited by", left=True),
+            Column("achieved_occupancy", "achieved", ".0%"),
+        ]
+        records = [
+            vars(each) | {"blocks": prod(each.grid), "threads": prod(each.block)}
+            for each in self.launches[:LAUNCHES_MOST]
+        ]
+        more = len(self.launches) - len(records)
+        where = ", ".join(dict.fromkeys(launch.device for launch in self.launches))
+        sums = [
+            Column("name", "counter", left=True),
+            Column("value", "value"),
+            Column("note", "", left=True),
+        ]
+        named = [dict(zip(("name", "value", "note"), each, strict=True)) for each in self._sums()]
+        shown = Table(launches, records).html(
+            f"launches on {where}", [f"and {more:,} more launches"] if more else ()
+        )
+        shown += Table(sums, named).html("all launches")
+        shown += self._costly(coded=True).html("the lines with most warp instructions")
+        findings = "".join(f"<li>{escape(each.text)}</li>" for each in self.findings)
+        return shown + (f"<ul>{findings}</ul>" if findings else "")
 
 
 def _counting(device: str) -> str:

@@ -5,24 +5,20 @@ The extension embeds the text that its kernels were compiled from.
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from functools import cache
-from html import escape
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from gpuopt.catalog.rungs import Rung, find
 from gpuopt.families import cases
-from gpuopt.observe.profile import Counters, profile
+from gpuopt.observe.annotated import Diff, Source, SourceLine
+from gpuopt.observe.counters import BESIDE, Counters, check_name
+from gpuopt.observe.profile import profile
 from gpuopt.util.texts import embedded
 
-FORMAT = 1  # the version of to_dict's format
 REDUCE_ITEMS = 1 << 14  # elements of the run whose counters annotate a source
-_HEADINGS = ("warp instr.", "divergent", "conflicts", "sectors/req.")
-_WIDTHS = (12, 10, 10, 13)
 _NO_CODE = re.compile(r'("(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)+\')|//.*|/\*.*?\*/')
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _INCLUDE = re.compile(r'^#include "([^"]+\.(?:h|cuh))"', re.M)
@@ -164,264 +160,6 @@ def _needed(file: str, function: str) -> dict[str, list[_Definition]]:
     }
 
 
-# --- results
-
-
-class SourceLine(NamedTuple):
-    """A line of a source file, its number there, its counters, and the file's name."""
-
-    number: int
-    text: str
-    counters: Counters | None
-    file: str = ""
-
-
-def _cells(counters: Counters | None) -> tuple[str, str, str, str]:
-    """Return the table cells of a line's counters."""
-    if counters is None or not counters.warp_instructions:
-        return "", "", "", ""
-    requests = counters.global_load_requests + counters.global_store_requests
-    sectors = counters.global_load_sectors + counters.global_store_sectors
-    return (
-        f"{counters.warp_instructions:,}",
-        f"{counters.divergent_branches:,}" if counters.divergent_branches else "",
-        f"{counters.bank_conflicts:,}" if counters.bank_conflicts else "",
-        f"{sectors / requests:.1f}" if requests else "",
-    )
-
-
-def _not_zero(counters: Counters | None) -> dict[str, int] | None:
-    if counters is None or not counters.warp_instructions:
-        return None
-    return {name: value for name, value in counters.items() if value}
-
-
-def _columns(cells: tuple[str, ...]) -> str:
-    return "".join(f"{cell:>{width}}" for cell, width in zip(cells, _WIDTHS, strict=True))
-
-
-@dataclass(frozen=True)
-class Source:
-    """A rung's source; `print` gives it with line numbers, Jupyter with colours.
-
-    Attributes
-    ----------
-    rung : Rung
-    file, function : str
-        "reduce.cu", and the name of the rung's function in it.
-    lines : list of SourceLine
-        (number, text, counters, file): the rung's row in the table, its function, and the
-        function's dependencies, first those in the same file, then those in each header, below a
-        line of number 0 with the header's name. The counters are None without ``annotate=True``,
-        and for lines without instructions.
-    counted : str
-        The run that was counted; "" without counters.
-
-    Examples
-    --------
-    >>> import gpuopt
-    >>> source = gpuopt.source("reduce", 3)
-    >>> source.file, source.function
-    ('reduce.cu', 'reduce_3')
-    """
-
-    rung: Rung
-    file: str
-    function: str
-    lines: list[SourceLine] = field(repr=False)
-    counted: str = ""
-
-    @property
-    def text(self) -> str:
-        """The lines alone."""
-        return "\n".join(each.text for each in self.lines)
-
-    @property
-    def title(self) -> str:
-        """The file, the family and the rung."""
-        number = "" if self.rung.number is None or self.rung.historical else f"{self.rung.number} "
-        return f"{self.file}: {self.rung.family} rung {number}{self.rung.name}"
-
-    def __repr__(self) -> str:
-        """Return the lines with their numbers, and their counters if there are any."""
-        shown = [self.title, *([self.counted] if self.counted else []), ""]
-        if self.counted:
-            shown.append(f"{_columns(_HEADINGS)}  line")
-        for each in self.lines:
-            beside = _columns(_cells(each.counters)) if self.counted else ""
-            shown.append(f"{beside}{each.number or '':>6}  {each.text}")
-        return "\n".join(text.rstrip() for text in shown)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as numbers, strings, lists and dicts, for JSON.
-
-        A line between two definitions, or above a header's, has number 0. Counters that are 0 are
-        left out; they are null without annotations, and for lines without instructions.
-        """
-        return {
-            "kind": "source",
-            "format": FORMAT,
-            "family": self.rung.family,
-            "variant": self.rung.variant,
-            "lesson": self.rung.lesson,
-            "title": self.title,
-            "file": self.file,
-            "function": self.function,
-            "counted": self.counted,
-            "lines": [
-                {
-                    "number": each.number,
-                    "text": each.text,
-                    "counters": _not_zero(each.counters),
-                    "file": each.file,
-                }
-                for each in self.lines
-            ],
-        }
-
-    def _repr_html_(self) -> str:
-        rows = [_html_row(each, code, bool(self.counted)) for each, code in _coloured(self.lines)]
-        head = _html_head(bool(self.counted))
-        return _html(self.title, self.counted, head, rows)
-
-
-@dataclass(frozen=True)
-class Diff:
-    """The difference between two rungs; `print` and Jupyter show a unified diff.
-
-    Attributes
-    ----------
-    before, after : Source
-
-    Examples
-    --------
-    >>> import gpuopt
-    >>> unified = gpuopt.diff("transpose", "shared", "padded").unified
-    >>> [line for line in unified.splitlines() if line.startswith("+    ")][-1]
-    '+    transpose_tile<1>(in, out, rows, columns, layer);'
-    """
-
-    before: Source
-    after: Source
-
-    @property
-    def unified(self) -> str:
-        """The difference in the format of `diff -u`."""
-        texts = [[each.text for each in side.lines] for side in (self.before, self.after)]
-        names = self.before.title, self.after.title
-        lines = difflib.unified_diff(*texts, *names, lineterm="")
-        return "\n".join(text.rstrip() for text in lines)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return both sources and the changes between them, for JSON.
-
-        A change is [kind, first and last line before, first and last line after], where the kind is
-        "equal", "replace", "delete" or "insert", and lines are counted from 0 in the sources'
-        "lines", the last one exclusive.
-        """
-        return {
-            "kind": "diff",
-            "format": FORMAT,
-            "before": self.before.to_dict(),
-            "after": self.after.to_dict(),
-            "unified": self.unified,
-            "changes": [[tag, [a1, a2], [b1, b2]] for tag, a1, a2, b1, b2 in self._opcodes()],
-        }
-
-    def _opcodes(self) -> list[tuple[str, int, int, int, int]]:
-        texts = [[each.text for each in side.lines] for side in (self.before, self.after)]
-        return difflib.SequenceMatcher(None, *texts, autojunk=False).get_opcodes()
-
-    def _rows(self) -> Iterator[tuple[str, list[int], list[int]]]:
-        """Return (kind, lines before, lines after) of each group of lines."""
-        for tag, a1, a2, b1, b2 in self._opcodes():
-            yield tag, list(range(a1, a2)), list(range(b1, b2))
-
-    def __repr__(self) -> str:
-        """Return the unified diff, with counters beside the lines if there are any."""
-        if not self.before.counted:
-            return self.unified
-        shown = [f"--- {self.before.title}", f"+++ {self.after.title}", self.after.counted, ""]
-        shown.append(f" {_columns(_HEADINGS)}  line")
-        for tag, old, new in self._rows():
-            sides = [("-", self.before, old), ("+", self.after, new)]
-            for sign, side, numbers in sides if tag != "equal" else [(" ", self.after, new)]:
-                for each in (side.lines[number] for number in numbers):
-                    beside = _columns(_cells(each.counters))
-                    shown.append(f"{sign}{beside}{each.number or '':>6}  {each.text}")
-        return "\n".join(text.rstrip() for text in shown)
-
-    def _repr_html_(self) -> str:
-        counted = bool(self.before.counted)
-        old, new = list(_coloured(self.before.lines)), list(_coloured(self.after.lines))
-        rows = []
-        for tag, left, right in self._rows():
-            if tag == "equal":
-                rows += [_html_row(*new[number], counted) for number in right]
-                continue
-            rows += [_html_row(*old[number], counted, "-", "#ffe3d1") for number in left]
-            rows += [_html_row(*new[number], counted, "+", "#d6ecfa") for number in right]
-        title = f"{self.before.title} → {self.after.title}"
-        return _html(title, self.after.counted, _html_head(counted), rows)
-
-
-# --- HTML: its own light background, because a theme cannot be known
-
-
-def _coloured(lines: list[SourceLine]) -> Iterator[tuple[SourceLine, str]]:
-    """Return the lines with their text as HTML, highlighted if pygments is installed."""
-    try:
-        from pygments import highlight
-        from pygments.formatters import HtmlFormatter
-        from pygments.lexers import CppLexer
-    except ImportError:
-        for each in lines:
-            yield each, escape(each.text)
-        return
-    text = "\n".join(each.text for each in lines)
-    formatter = HtmlFormatter(nowrap=True, noclasses=True)
-    code = highlight(text, CppLexer(stripnl=False, ensurenl=False), formatter)
-    # Converters of notebooks drop elements that hold nothing but spaces.
-    code = re.sub(r"<span[^>]*>(\s+)</span>", r"\1", code).split("\n")
-    code += [""] * (len(lines) - len(code))
-    yield from zip(lines, code, strict=False)
-
-
-_CELL = "padding:0 6px;text-align:left;border:none;vertical-align:top"
-_NUMBER = (
-    "padding:0 6px;white-space:pre;text-align:right;border:none;color:#5c5c5c;vertical-align:top"
-)
-# A long line wraps; the first line's indent is negative, so that the rest stands further right.
-_CODE = (
-    "margin:0;padding:0 0 0 4ch;text-indent:-4ch;white-space:pre-wrap;overflow-wrap:anywhere;"
-    "font:inherit;color:inherit;background:none"
-)
-
-
-def _html_row(each: SourceLine, code: str, counted: bool, sign: str = " ", colour: str = "") -> str:
-    back = f";background:{colour}" if colour else ""
-    cells = [f'<td style="{_NUMBER}">{cell}</td>' for cell in _cells(each.counters)] * counted
-    cells.append(f'<td style="{_NUMBER}">{each.number or ""}</td>')
-    cells.append(f'<td style="{_CELL}{back}"><pre style="{_CODE}">{sign} {code}</pre></td>')
-    return f"<tr>{''.join(cells)}</tr>"
-
-
-def _html_head(counted: bool) -> str:
-    names = [*(_HEADINGS if counted else ()), "line", ""]
-    cells = "".join(f'<th style="{_NUMBER}">{name}</th>' for name in names)
-    return f"<tr>{cells}</tr>"
-
-
-def _html(title: str, counted: str, head: str, rows: list[str]) -> str:
-    note = f"<div>{escape(counted)}</div>" if counted else ""
-    return (
-        '<div style="background:#fff;color:#1b1b1b;padding:8px;overflow-x:auto">'
-        f"<b>{escape(title)}</b>{note}"
-        '<table style="border-collapse:collapse;font:12px/1.35 Menlo,Consolas,monospace;'
-        f'color:#1b1b1b;background:#fff">{head}{"".join(rows)}</table></div>'
-    )
-
-
 # --- the functions
 
 
@@ -453,19 +191,41 @@ def _collect(case: cases.Case, rung: Rung) -> object:
     return case.call(rung, None, "sim")
 
 
-def source(family: str, variant: int | str | None = None, *, annotate: bool = False) -> Source:
-    """Return a rung's source: its row in the table, its function and the function's dependencies.
+def _shown(annotate: bool | Iterable[str]) -> tuple[str, ...]:
+    """Return the counters that `annotate` asks for; none for False."""
+    if isinstance(annotate, bool):
+        return BESIDE if annotate else ()
+    listed = (annotate,) if isinstance(annotate, str) else tuple(annotate)
+    return tuple(check_name(each, "annotate") for each in listed)
+
+
+def source(
+    family: str | Callable[..., Any],
+    variant: Any = None,
+    *arguments: Any,
+    annotate: bool | Iterable[str] = False,
+    ptx: bool = False,
+    **keywords: Any,
+) -> Source:
+    """Return the source of a rung or of a user's own kernel, with counters beside the lines.
 
     Parameters
     ----------
-    family : str
-        "reduce", "transpose", "stencil1d", "add", "saxpy", "matmul" or "roofline".
+    family : str or callable
+        "reduce", "transpose", "stencil1d", "add", "saxpy", "matmul" or "roofline"; or a kernel of
+        `load_ptx` or `compile`, or a function that launches one, which runs once.
     variant : int or str, optional
         The rung, by number or name; also one of the cpu's, which is C. Default: the best
-        kernel for many elements.
-    annotate : bool
+        kernel for many elements. Of a kernel: the first of its arguments.
+    *arguments, **keywords
+        A kernel's launch: grid, block, its arguments.
+    annotate : bool or iterable of str
         Count a run on the simulated GPU, and show beside each line its warp instructions,
-        divergent branches, bank conflicts, and sectors per request to global memory.
+        divergent branches, bank conflicts, and sectors per request to global memory; or the
+        counters and ratios of these names: "inst_f64", "barriers", "load_efficiency", ...
+        (`Profile.describe` lists the counters). A kernel of one's own is always counted.
+    ptx : bool
+        Of a kernel: list its PTX, statement by statement.
 
     Returns
     -------
@@ -474,7 +234,10 @@ def source(family: str, variant: int | str | None = None, *, annotate: bool = Fa
     Raises
     ------
     ValueError
-        An unknown family or variant; annotations of a rung without counters.
+        An unknown family, variant or counter; annotations of a rung without counters; a call that
+        launched nothing.
+    TypeError
+        Arguments of a launch for a rung.
 
     Examples
     --------
@@ -485,10 +248,20 @@ def source(family: str, variant: int | str | None = None, *, annotate: bool = Fa
     >>> "// New: the padding." in source.text
     True
     """
+    shown = _shown(annotate)
+    if callable(family):
+        given = () if variant is None and not arguments else (variant, *arguments)
+        profiled = profile(family, *given, **keywords)
+        return profiled.source(counters=shown or BESIDE, ptx=ptx)
+    if arguments or keywords or ptx:
+        raise TypeError(
+            "source: a rung takes a variant and annotate=; grid, block, arguments and ptx= are for "
+            "a kernel of your own"
+        )
     rung = find(family, variant)
     file, row = _row(rung)
     function = _function(rung, file)
-    counters, counted = _counters(rung) if annotate else ({}, "")
+    counters, counted = _counters(rung) if shown else ({}, "")
     lines: list[SourceLine] = []
     for name, found in _needed(file, function).items():
         before = 0
@@ -501,10 +274,12 @@ def source(family: str, variant: int | str | None = None, *, annotate: bool = Fa
                 text = embedded()[name][number - 1]
                 lines.append(SourceLine(number, text, counters.get((name, number)), name))
             before = each.last + 1
-    return Source(rung, file, function, lines, counted)
+    return Source(rung, file, function, lines, counted, shown or BESIDE)
 
 
-def diff(family: str, a: int | str, b: int | str, *, annotate: bool = False) -> Diff:
+def diff(
+    family: str, a: int | str, b: int | str, *, annotate: bool | Iterable[str] = False
+) -> Diff:
     """Compare the sources of two rungs; between neighbours the difference is the lesson.
 
     Parameters
@@ -513,7 +288,7 @@ def diff(family: str, a: int | str, b: int | str, *, annotate: bool = False) -> 
         As `gpuopt.source`.
     a, b : int or str
         The rungs, by number or name: from a to b.
-    annotate : bool
+    annotate : bool or iterable of str
         Show each line's counters, as `gpuopt.source`.
 
     Returns

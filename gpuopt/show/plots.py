@@ -240,10 +240,17 @@ def roofline(roof: Roofline, ax: Axes | None = None) -> Axes:
                 mfc="white" if at // len(MARKERS) % 2 else INK)  # fmt: skip
     if placed:
         labels.put([
-            (each.intensity, each.rate, f"{each.name} ({roof.bound(each).share:.0%})")
+            (each.intensity, each.rate, _label(roof, each))
             for each in placed
         ])  # fmt: skip
     return ax
+
+
+def _label(roof: Roofline, point: Any) -> str:
+    """Return a point's name, and its share of the bound; "at most" without a time."""
+    if roof.bound(point).seconds:
+        return f"{point.name} (at most)"
+    return f"{point.name} ({roof.bound(point).share:.0%})"
 
 
 def _name_roofs(ax: Axes, labels: _Labels, peaks: list[Any], high: float) -> None:

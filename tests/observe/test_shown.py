@@ -36,7 +36,7 @@ def test_repr_summarizes_the_result(results):
         shown = repr(result)
         assert shown == str(result) and "\n" in shown, name
         assert len(shown) < 12_000 and "=[" not in shown, name
-    assert repr(gpuopt.trace("reduce", 3).tree()) == "Picture()"
+    assert "<svg" not in repr(gpuopt.trace("reduce", 3).tree())
 
 
 @pytest.mark.parametrize("name", ["rungs", "devices", "findings"])

@@ -239,6 +239,9 @@ struct sim_report {
     struct sim_counters total;
     struct sim_line *lines;
     size_t line_count;
+    struct sim_line *statements;
+    size_t statement_count;
+    char *statement_texts;
     struct sim_finding *findings;
     size_t finding_count;
     struct sim_occupancy occupancy;

@@ -415,10 +415,52 @@ static int by_place(const void *a, const void *b) {
                                 : (x->ptx_line > y->ptx_line) - (x->ptx_line < y->ptx_line);
 }
 
+/* The row of an executed statement, whose instructions are adjacent; NULL: there are too many, or
+ * no memory. */
+static struct sim_line *statement_of(const struct sim_kernel *k, uint32_t pc, const char *file,
+                                     struct sim_report *report, size_t *capacity) {
+    enum { MOST = 1 << 16 };
+    const char *text = k->where[pc].text;
+    struct sim_line *last = report->statements + report->statement_count;
+    if (report->statement_count && last[-1].text == text)
+        return last - 1;
+    if (report->statement_count == MOST)
+        return NULL;
+    if (report->statement_count == *capacity) {
+        const size_t wanted = *capacity ? *capacity * 2 : 64;
+        struct sim_line *grown = realloc(report->statements, wanted * sizeof *grown);
+        if (!grown)
+            return NULL;
+        report->statements = grown;
+        *capacity = wanted;
+    }
+    struct sim_line *made = &report->statements[report->statement_count++];
+    memset(made, 0, sizeof *made);
+    made->file = file;
+    made->line = file ? k->where[pc].line : 0;
+    made->ptx_line = k->where[pc].ptx_line;
+    made->text = text; /* of the module, until all are known */
+    return made;
+}
+
+/* Gives the statements texts of their own: the module may go before the report. */
+static int copy_statements(const struct sim_kernel *k, struct sim_report *report) {
+    size_t at = 0;
+    if (!report->statement_count)
+        return 1;
+    report->statement_texts = malloc(report->statement_count * SIM_STATEMENT_BYTES);
+    for (size_t i = 0; i < report->statement_count && report->statement_texts; i++) {
+        char *to = report->statement_texts + at;
+        at += sim_trace_statement(k->module, report->statements[i].text, to);
+        report->statements[i].text = to;
+    }
+    return report->statement_texts != NULL;
+}
+
 int sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned count,
                      struct sim_report *report) {
     const struct sim_kernel *k = run->kernel;
-    size_t capacity = 0;
+    size_t capacity = 0, statements = 0;
     struct sim_block_count block = {0, 0};
     for (uint32_t pc = 0; pc < k->code_count; pc++) {
         struct sim_pc_count sum = {0};
@@ -454,7 +496,14 @@ int sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned c
         if (!line)
             return 0;
         add_instruction(k, pc, &block, &sum, &line->counters);
+        struct sim_line *statement = run->launch->flags & SIM_LAUNCH_STATEMENTS && k->where[pc].text
+                                         ? statement_of(k, pc, file, report, &statements)
+                                         : NULL;
+        if (statement)
+            add_instruction(k, pc, &block, &sum, &statement->counters);
     }
+    if (!copy_statements(k, report))
+        return 0;
     for (unsigned i = 0; i < count; i++) {
         report->total.blocks += workers[i].blocks_done;
         report->total.warps += workers[i].warps_done;

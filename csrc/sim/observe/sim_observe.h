@@ -51,6 +51,10 @@ int sim_occupancy_achieved(const struct sim_run *run, double *achieved);
 /* ---- sim_trace.c: the observer that records. A traced block runs a copy of the code in which
  * SIM_OP_TRACE replaces every instruction, so other blocks pay nothing. ----
  */
+enum { SIM_STATEMENT_BYTES = 201 };
+/* Writes a statement from its guard to its semicolon on one line; returns the bytes with the NUL.
+ */
+size_t sim_trace_statement(const struct sim_module *module, const char *mnemonic, char *to);
 enum sim_status sim_trace_open(struct sim_run *run, struct sim_error *error);
 void sim_trace_close(struct sim_recorder *recorder);
 int sim_trace_records(const struct sim_recorder *recorder, const struct sim_block *block);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_MOST = 200, FIRST_EVENTS = 1024 };
+enum { TEXT_MOST = SIM_STATEMENT_BYTES - 1, FIRST_EVENTS = 1024 };
 
 struct sim_recorder {
     const struct sim_kernel *kernel;
@@ -25,8 +25,7 @@ struct sim_recorder {
 
 /* ---- the code's text ---- */
 
-/* Copies the statement of a mnemonic, from its guard to its semicolon, on one line. */
-static size_t copy_text(const struct sim_module *module, const char *mnemonic, char *to) {
+size_t sim_trace_statement(const struct sim_module *module, const char *mnemonic, char *to) {
     const char *from = mnemonic, *end = module->text + module->bytes;
     size_t length = 0;
     while (from > module->text && !strchr(";{}:\n", from[-1]))
@@ -85,7 +84,7 @@ static int describe(struct sim_recorder *r) {
         made->line = made->file ? k->where[pc].line : 0;
         made->ptx_line = k->where[pc].ptx_line;
         made->function = function;
-        at += copy_text(k->module, k->where[pc].text, r->texts + at);
+        at += sim_trace_statement(k->module, k->where[pc].text, r->texts + at);
         r->index[pc] = (uint32_t)r->trace.instruction_count++;
     }
     return 1;

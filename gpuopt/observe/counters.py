@@ -1,0 +1,177 @@
+"""Counters of a launch, a line or a statement, their ratios, and columns of them for tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+
+from gpuopt import _core
+from gpuopt.util.checks import whole
+from gpuopt.util.table import Column
+
+TABLE = _core.counter_table("sim")
+NAMES = tuple(name for name, _, _ in TABLE)
+SECTOR = 32  # bytes
+
+
+def share(part: float, whole: float) -> float:
+    """Return a fraction, 0 of nothing."""
+    return part / whole if whole else 0.0
+
+
+class Counters(Mapping[str, int]):
+    """The counters of a launch, line or kernel by name: ``counters.divergent_branches``.
+
+    A mapping from counter names to numbers, with the usual ratios as properties. Two add up.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> counters = gpuopt.profile(gpuopt.reduce, np.arange(128), variant=2).counters
+    >>> counters.bank_conflicts >= counters["shared_load_conflicts"]
+    True
+    >>> (counters + counters).barriers == 2 * counters.barriers
+    True
+    """
+
+    def __init__(self, values: list[int] | None = None) -> None:
+        self._values = dict(zip(NAMES, values or [0] * len(NAMES), strict=True))
+
+    @classmethod
+    def from_plain(cls, told: Mapping[str, int]) -> Counters:
+        """Return the counters of a dict; those that it lacks are 0."""
+        return cls([whole(told.get(name, 0), name, 0) for name in NAMES])
+
+    def __getitem__(self, name: str) -> int:
+        """Return a counter."""
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        """Return the number of counters."""
+        return len(self._values)
+
+    def __getattr__(self, name: str) -> int:
+        """Return a counter."""
+        if name.startswith("_") or name not in self._values:
+            near = get_close_matches(name, (*NAMES, *RATIOS), 1)
+            hint = f"did you mean {near[0]!r}? T" if near else "t"
+            raise AttributeError(
+                f"{name!r} is not a counter; {hint}he counters are {', '.join(NAMES)}"
+            )
+        return self._values[name]
+
+    def __add__(self, other: Counters) -> Counters:
+        """Return the sums."""
+        return Counters([self[name] + other[name] for name in NAMES])
+
+    def __sub__(self, other: Counters) -> Counters:
+        """Return the differences, which may be negative."""
+        return Counters([self[name] - other[name] for name in NAMES])
+
+    def __repr__(self) -> str:
+        """Return the counters that are not zero."""
+        shown = ", ".join(f"{name}={value:,}" for name, value in self.items() if value)
+        return f"Counters({shown})"
+
+    @property
+    def sectors_per_load(self) -> float:
+        """Sectors of 32 bytes per global load request; 4 is ideal for 4-byte elements."""
+        return share(self["global_load_sectors"], self["global_load_requests"])
+
+    @property
+    def sectors_per_store(self) -> float:
+        """Sectors of 32 bytes per global store request."""
+        return share(self["global_store_sectors"], self["global_store_requests"])
+
+    @property
+    def load_efficiency(self) -> float:
+        """Bytes requested over bytes moved by global loads."""
+        return share(self["global_load_bytes"], SECTOR * self["global_load_sectors"])
+
+    @property
+    def store_efficiency(self) -> float:
+        """Bytes requested over bytes moved by global stores."""
+        return share(self["global_store_bytes"], SECTOR * self["global_store_sectors"])
+
+    @property
+    def bank_conflicts(self) -> int:
+        """Excess shared-memory wavefronts of loads and stores."""
+        return self["shared_load_conflicts"] + self["shared_store_conflicts"]
+
+    @property
+    def warp_efficiency(self) -> float:
+        """Active threads per executed instruction, of 32."""
+        return share(self["thread_instructions"], 32 * self["warp_instructions"])
+
+    @property
+    def sectors_per_request(self) -> float:
+        """Sectors of 32 bytes per request to global memory, loads and stores."""
+        requests = self["global_load_requests"] + self["global_store_requests"]
+        return share(self["global_load_sectors"] + self["global_store_sectors"], requests)
+
+    @property
+    def dram_bytes(self) -> int:
+        """Bytes that a perfect cache, cold at first, reads from DRAM and writes to it."""
+        return self["dram_read_bytes"] + self["dram_write_bytes"]
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of all precisions."""
+        return self["flops_f16"] + self["flops_f32"] + self["flops_f64"]
+
+    def value(self, name: str) -> float:
+        """Return a counter or a ratio by name.
+
+        Raises
+        ------
+        ValueError
+            An unknown name; the message has the nearest one.
+        """
+        check_name(name)
+        return getattr(self, name)
+
+
+RATIOS = tuple(name for name, each in vars(Counters).items() if isinstance(each, property))
+
+
+def check_name(name: str, argument: str = "counters") -> str:
+    """Return the name of a counter or ratio; ValueError with the nearest one if it is unknown."""
+    if name not in NAMES and name not in RATIOS:
+        near = get_close_matches(str(name), (*NAMES, *RATIOS), 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(NAMES + RATIOS)}"
+        raise ValueError(f"{argument}: {name!r:.60} is not a counter; {hint}")
+    return name
+
+
+# What a listing shows beside a line unless other counters are asked for.
+BESIDE = ("warp_instructions", "divergent_branches", "bank_conflicts", "sectors_per_request")
+_TITLES = {
+    "warp_instructions": "warp instr.",
+    "divergent_branches": "divergent",
+    "bank_conflicts": "conflicts",
+    "sectors_per_request": "sectors/req.",
+}
+
+
+def columns(names: Iterable[str]) -> list[Column]:
+    """Return the columns of counters."""
+    return [
+        Column(
+            name,
+            _TITLES.get(name, name.replace("_", " ").removeprefix("inst ")),
+            ".0%" if name.endswith("efficiency") else ",.1f" if "_per_" in name else ",",
+            least=9,
+        )
+        for name in names
+    ]
+
+
+def cells(counted: Counters | None, names: Iterable[str]) -> dict[str, float | None]:
+    """Return the values of columns; None for what did not happen."""
+    if counted is None or not counted["warp_instructions"]:
+        return {}
+    return {name: counted.value(name) or None for name in names}

@@ -1,0 +1,206 @@
+"""One launch of a kernel: its counters by line and statement, and what the checks found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from gpuopt.observe.counters import RATIOS, Counters, share
+from gpuopt.util import serialise
+from gpuopt.util.table import Column, Table
+
+
+@dataclass(frozen=True)
+class Line:
+    """A source line's counters in a launch; `file` is None without a line table."""
+
+    file: str | None
+    line: int
+    ptx_line: int
+    counters: Counters
+
+
+class Statement:
+    """A PTX statement's counters in a launch.
+
+    Attributes
+    ----------
+    text : str
+        The statement, with its guard.
+    file : str or None
+        The source file; None without a line table.
+    line, ptx_line : int
+    """
+
+    __slots__ = ("_values", "file", "line", "ptx_line", "text")
+
+    def __init__(
+        self, text: str, file: str | None, line: int, ptx_line: int, values: bytes
+    ) -> None:
+        self.text, self.file, self.line, self.ptx_line = text, file, line, ptx_line
+        self._values = values
+
+    @property
+    def counters(self) -> Counters:
+        """The counters."""
+        return Counters(memoryview(self._values).cast("Q").tolist())
+
+    def __repr__(self) -> str:
+        return f"<Statement {self.text!r}, {self.counters.warp_instructions:,} warp instructions>"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An error that a check found while a kernel ran.
+
+    Attributes
+    ----------
+    kind : str
+        "race in shared memory", "out of bounds", ...
+    text : str
+        The whole message: the error, its place, and the remedy.
+    kernel : str
+    file : str or None
+        None if the kernel has no line table.
+    line, ptx_line : int
+    block, thread : (int, int, int)
+        The indices of the first offender.
+    address : int
+        In bytes, in the memory space that `kind` names.
+    times : int
+        The number of times that this line caused it in this launch.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> x = np.arange(1000.0)
+    >>> found = gpuopt.check(gpuopt.reduce, x, variant="5-historical")  # a race, as the deck had it
+    >>> found[0].kind, found[0].file is not None
+    ('race in shared memory', True)
+    """
+
+    kind: str
+    text: str
+    kernel: str
+    file: str | None
+    line: int
+    ptx_line: int
+    block: tuple[int, int, int]
+    thread: tuple[int, int, int]
+    address: int
+    times: int
+
+
+@dataclass(frozen=True)
+class Launch:
+    """The counters of one launch of a kernel.
+
+    Attributes
+    ----------
+    kernel : str
+    grid, block : (int, int, int)
+    shared_bytes : int
+        Dynamic shared memory of a block.
+    occupancy : float
+        Resident warps over the most a multiprocessor holds (theoretical), from 0 to 1.
+    limiter : str
+        The resource that limits the occupancy.
+    achieved_occupancy : float
+        Active warps over the most a multiprocessor holds, averaged over the time in which it has
+        any, from 0 to 1: sm__warps_active.avg.pct_of_peak_sustained_active. The simulated GPU has
+        no clock. In each of its time steps every warp that waits at no barrier executes one
+        instruction. A warp is active from its block's start to its own exit. Blocks are placed in
+        the order of their indices, round-robin at first, then on the first multiprocessor with
+        room. The figure shows partly filled last waves, small grids and warps that exit early; it
+        does not model memory latency.
+    counters : Counters
+    lines : list of Line
+    findings : list of Finding
+    statements : list of Statement
+        The PTX statements that were executed, in the code's order, with their counters: `text`,
+        `file`, `line`, `ptx_line`, `counters`. Empty where errors are collected. In `to_dict` they
+        are left out.
+    output : str
+        The kernel's printf output, by block and within a block in the order of time; at most 1 MiB
+        (256 KiB per block), then a line that reports the cut. Nothing is printed.
+    device : str
+        The device that ran it, as "sim:g80".
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> launch = gpuopt.profile(gpuopt.reduce, np.arange(1000), variant=3).launches[0]
+    >>> launch.grid, launch.block, launch.occupancy
+    ((8, 1, 1), (128, 1, 1), 1.0)
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    occupancy: float
+    limiter: str
+    achieved_occupancy: float
+    counters: Counters
+    lines: list[Line]
+    findings: list[Finding]
+    output: str = ""
+    device: str = ""
+    statements: list[Statement] = field(default_factory=list, repr=False, metadata=serialise.UNTOLD)
+
+    def record(self) -> dict[str, Any]:
+        """Return a flat dict of the launch, its counters and ratios, for pandas."""
+        return {
+            "kernel": self.kernel,
+            "grid": self.grid,
+            "block": self.block,
+            "device": self.device,
+            "shared_bytes": self.shared_bytes,
+            "occupancy": self.occupancy,
+            "achieved_occupancy": self.achieved_occupancy,
+            "findings": len(self.findings),
+            **values_of(self.counters),
+        }
+
+    def _repr_html_(self) -> str:
+        rows = [
+            {"name": name.replace("_", " "), "value": value}
+            for name, value in self.counters.items()
+            if value
+        ]
+        columns = [Column("name", "counter", left=True), Column("value", "value")]
+        below = [each.text for each in self.findings]
+        return Table(columns, rows).html(
+            f"{self.kernel}, {blocks_of(self)} on {self.device}", below
+        )
+
+
+def values_of(counters: Counters) -> dict[str, float]:
+    """Return the counters and the ratios."""
+    return {**counters, **{name: counters.value(name) for name in RATIOS}}
+
+
+def blocks_of(launch: Launch) -> str:
+    """Return "BLOCKS x THREADS", each counted over all three axes."""
+    blocks = prod(launch.grid)
+    return f"{blocks:,} block{'s' * (blocks != 1)} of {prod(launch.block):,}"
+
+
+def launch_of(told: dict[str, Any]) -> Launch:
+    """Return the launch that `_core` reports to a sink."""
+    return Launch(
+        kernel=told["kernel"],
+        grid=told["grid"],
+        block=told["block"],
+        shared_bytes=told["shared_bytes"],
+        occupancy=share(told["warps_resident"], told["warps_most"]),
+        limiter=told["limiter"],
+        achieved_occupancy=told["achieved_occupancy"],
+        counters=Counters(told["values"]),
+        lines=[Line(*place, Counters(values)) for *place, values in told["lines"]],
+        findings=[Finding(**found) for found in told["findings"]],
+        output=told["output"],
+        device=told["device"],
+        statements=[Statement(*each) for each in told["statements"]],
+    )
