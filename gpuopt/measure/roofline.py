@@ -317,10 +317,9 @@ class Roofline(Result):
         if not profile.launches:
             raise ValueError("profile: it has no launches")
         for kernel, counted in profile.by_kernel().items():
-            sums = {
-                name: counted[f"flops_f{name[5:]}"] for name in ("float16", "float32", "float64")
-            }
-            dtype = max(sums, key=lambda name: (sums[name], name == "float32"))
+            dtype = max(
+                ("float32", "float64", "float16"), key=lambda name: counted[f"flops_f{name[5:]}"]
+            )
             flops, moved = float(counted.flops), float(counted.dram_bytes)
             times = [flops / self.peak(dtype).rate, moved / self.ceiling("DRAM").rate]
             if max(times):

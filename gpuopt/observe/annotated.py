@@ -62,7 +62,7 @@ class Source:
     file, function : str
         "reduce.cu", and the name of the kernel's function in it.
     lines : list of SourceLine
-        (number, text, counters, file). Of a rung: its row in the table, its function, and the
+        (number, text, counters, file). A rung has its row in the table, its function, and the
         function's dependencies, first those in the same file, then those in each header, below a
         line of number 0 with the header's name. The counters are None where nothing was counted,
         and for lines without instructions.

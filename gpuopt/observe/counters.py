@@ -147,7 +147,7 @@ def check_name(name: str, argument: str = "counters") -> str:
     return name
 
 
-# What a listing shows beside a line unless other counters are asked for.
+# The default columns of a listing.
 BESIDE = ("warp_instructions", "divergent_branches", "bank_conflicts", "sectors_per_request")
 _TITLES = {
     "warp_instructions": "warp instr.",

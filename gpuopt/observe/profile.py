@@ -65,7 +65,7 @@ def _listing(launches: list[Launch], ptx: bool) -> tuple[str, list[SourceLine]]:
 def _files(counted: dict[str, dict[int, Counters]]) -> tuple[str, list[SourceLine]]:
     """Return the name of the file with most of the work, and the lines of all files.
 
-    Of a long file these are the lines around those that were executed.
+    A long file is cut to the lines around those that were executed.
     """
     ranked = sorted(
         counted, key=lambda file: -sum(each.warp_instructions for each in counted[file].values())
@@ -350,7 +350,7 @@ class Profile:
         return "\n".join(lines)
 
     def _sums(self) -> list[tuple[str, int, str]]:
-        """Return the sums of all launches: name, value, what it means."""
+        """Return the sums of all launches: name, value, and a remark."""
         total = self.counters
         passes = total.shared_load_wavefronts + total.shared_store_wavefronts
         atomics = total.global_atomics + total.shared_atomics

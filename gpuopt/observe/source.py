@@ -216,7 +216,7 @@ def source(
         `load_ptx` or `compile`, or a function that launches one, which runs once.
     variant : int or str, optional
         The rung, by number or name; also one of the cpu's, which is C. Default: the best
-        kernel for many elements. Of a kernel: the first of its arguments.
+        kernel for many elements. For a kernel it is the first argument of the launch.
     *arguments, **keywords
         A kernel's launch: grid, block, its arguments.
     annotate : bool or iterable of str
@@ -225,7 +225,7 @@ def source(
         counters and ratios of these names: "inst_f64", "barriers", "load_efficiency", ...
         (`Profile.describe` lists the counters). A kernel of one's own is always counted.
     ptx : bool
-        Of a kernel: list its PTX, statement by statement.
+        List a kernel's PTX, statement by statement.
 
     Returns
     -------

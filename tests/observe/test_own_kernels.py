@@ -121,9 +121,7 @@ def test_rungs_show_any_counter():
     text = str(gpuopt.source("reduce", 3, annotate=["inst_shared", "barriers", "warp_efficiency"]))
     assert re.search(r"shared +barriers +warp efficiency +line", text)
     assert re.search(r"\d +50% +\d+ +partial\[t\] = Op::apply", text)
-    with pytest.raises(
-        ValueError, match="annotate: 'bariers' is not a counter; did you mean 'barr"
-    ):
+    with pytest.raises(ValueError, match=r"annotate: 'bariers' .* did you mean 'barriers'"):
         gpuopt.source("reduce", 3, annotate=["bariers"])
     with pytest.raises(TypeError, match="for a kernel of your own"):
         gpuopt.source("reduce", 3, 1, 32)
