@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "csrc" / "sim"
-PTX = sorted((ROOT / "tests" / "ptx").glob("*.ptx"))
+PTX = [*sorted((ROOT / "tests" / "ptx").glob("*.ptx")), ROOT / "tests" / "sim" / "speed.ptx"]
 FLAGS = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 
 
@@ -411,6 +411,27 @@ def test_speed(tmp_path):
         if not slow and not late:
             return
     pytest.fail(f"below 50 M: {slow}; more than 3 times slower with checks: {late}")
+
+
+@pytest.mark.speed
+def test_speed_of_common_kernels(tmp_path):
+    """At least 30 M warp-instructions a second and core without checks, and 15 M with all."""
+    runner = compile_runner(tmp_path, "gcc", "-O3", "-ffp-contract=off")
+    path = ROOT / "tests" / "sim" / "speed.ptx"
+    plain: dict[str, float] = {}
+    checked: dict[str, float] = {}
+    for _ in range(4):  # a disturbed run is no measurement: the best counts
+        for best, options in ((plain, ("--no-races", "--no-uninit")), (checked, ())):
+            for name, rate in rates(runner, path, *options).items():
+                best[name] = max(rate, best.get(name, 0))
+        print("\nM warp-instructions a second and core: counters, with all checks")
+        for name, rate in plain.items():
+            print(f"  {name:20} {rate:6.1f} {checked[name]:6.1f}")
+        slow = [name for name in plain if plain[name] < 30 or checked[name] < 15]
+        if not slow:
+            return
+    assert len(plain) == 20
+    pytest.fail(f"below 30 M, or 15 M with checks: {slow}")
 
 
 def test_the_library_never_prints_or_exits():

@@ -272,6 +272,8 @@ extern const struct sim_lane_alias sim_lane_aliases[];
 extern const size_t sim_lane_alias_count;
 
 int sim_lanes_wide(void); /* the processor can run the wide forms */
+/* 32 lanes of 2, 4 or 8 bytes: a where the mask has a bit, else b. */
+void sim_select(int wide, void *d, const void *a, const void *b, uint32_t mask, uint32_t bytes);
 
 /* Instructions of whole warps that have a result; sim_exec_warp.c has a function for each. Like
  * WARPSYNC, they wait for the lanes of their member mask. */

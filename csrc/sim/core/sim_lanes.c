@@ -468,6 +468,34 @@ int sim_lanes_wide(void) {
 int sim_lanes_wide(void) { return 0; }
 #endif
 
+/* ---- selection ---- */
+
+#define SELECT(name, target)                                                         \
+    static target void name(void *dv, const void *av, const void *bv, uint32_t mask, \
+                            uint32_t bytes) {                                        \
+        if (bytes == 4) {                                                            \
+            c_U32 *d = dv;                                                           \
+            const c_U32 *a = av, *b = bv;                                            \
+            LANE_LOOP d[i] = mask >> i & 1 ? a[i] : b[i];                            \
+        } else if (bytes == 8) {                                                     \
+            c_U64 *d = dv;                                                           \
+            const c_U64 *a = av, *b = bv;                                            \
+            LANE_LOOP d[i] = mask >> i & 1 ? a[i] : b[i];                            \
+        } else {                                                                     \
+            c_U16 *d = dv;                                                           \
+            const c_U16 *a = av, *b = bv;                                            \
+            LANE_LOOP d[i] = mask >> i & 1 ? a[i] : b[i];                            \
+        }                                                                            \
+    }
+SELECT(plain_select, )
+#if defined(__x86_64__)
+SELECT(wide_select, __attribute__((target("avx2"))))
+#endif
+
+void sim_select(int wide, void *d, const void *a, const void *b, uint32_t mask, uint32_t bytes) {
+    (wide ? WIDE(select) : plain_select)(d, a, b, mask, bytes);
+}
+
 #undef LANE1
 #undef LANE2
 #undef LANE3

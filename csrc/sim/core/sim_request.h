@@ -6,11 +6,13 @@
 
 #include "sim_run.h"
 
-/* Addresses, and their common properties. */
+/* Addresses, and their common properties. Blocks of several rows make groups of lanes: in each of
+ * them every address is `stride` above the previous one, and each group begins `step` above the
+ * previous group. */
 struct sim_span {
     uint64_t least, most, bits; /* bits: the bitwise or of all addresses */
-    int64_t stride;             /* linear: distance from each lane's address to the next */
-    int linear;
+    int64_t stride, step;       /* all lanes are one group: step is not set */
+    uint32_t group; /* lanes in each; SIM_LANES: one group; 0: the addresses have none */
 };
 
 struct sim_request {
@@ -21,9 +23,8 @@ struct sim_request {
     uint32_t pc, mask, bytes; /* bytes: of a lane's whole access */
     uint8_t space, kind;
     uint32_t local_base;
-    int moved;            /* the addresses were changed after `made` was filled in */
-    struct sim_span made; /* of all 32 lanes, active or not */
-    struct sim_span span; /* of the active lanes: sim_request_measure() */
+    int moved;            /* the addresses were changed after `span` was filled in */
+    struct sim_span span; /* of all 32 lanes; then of the active ones: sim_request_measure() */
     uint64_t address[SIM_LANES];
 };
 

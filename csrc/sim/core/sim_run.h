@@ -148,17 +148,20 @@ struct sim_access {
     const struct sim_insn *in;
     uint32_t pc, mask, bytes; /* bytes per lane */
     uint8_t space, kind;
-    uint8_t linear;            /* each lane's address is `stride` above the previous lane's */
-    int64_t stride;            /* linear only */
+    uint8_t group;             /* see struct sim_span; addresses of inactive lanes follow it, too */
+    int64_t stride, step;      /* likewise */
     uint64_t least, most;      /* addresses of active lanes */
     const uint64_t *address;   /* 32 lanes */
     struct sim_region *region; /* global: the region that holds all lanes, or NULL */
     const uint8_t *value;      /* store: 32 lanes of `bytes` bytes each, or NULL */
 };
 
+/* Each lane's address is `stride` above the previous lane's. */
+static inline int sim_linear(const struct sim_access *a) { return a->group == SIM_LANES; }
+
 /* All 32 lanes access consecutive elements. */
 static inline int sim_contiguous(const struct sim_access *a) {
-    return a->mask == SIM_FULL && a->linear && a->stride == (int64_t)a->bytes;
+    return a->mask == SIM_FULL && sim_linear(a) && a->stride == (int64_t)a->bytes;
 }
 
 /* A worker's counts, per instruction and per basic block. */
@@ -256,20 +259,9 @@ struct sim_report {
 #define PRED(offset) (*(sim_u32 *)(void *)(regs + (offset)))
 
 /* Copies only the lanes of the mask. */
-static inline void sim_blend(uint8_t *to, const uint8_t *from, uint32_t mask, uint32_t bytes) {
-    if (bytes == 4) {
-        sim_u32 *d = (sim_u32 *)(void *)to;
-        const sim_u32 *s = (const sim_u32 *)(const void *)from;
-        for (uint32_t m = mask; m; m &= m - 1) {
-            int i = __builtin_ctz(m);
-            d[i] = s[i];
-        }
-    } else {
-        for (uint32_t m = mask; m; m &= m - 1) {
-            uint32_t i = (uint32_t)__builtin_ctz(m) * bytes;
-            memcpy(to + i, from + i, bytes);
-        }
-    }
+static inline void sim_blend(const struct sim_run *run, uint8_t *to, const uint8_t *from,
+                             uint32_t mask, uint32_t bytes) {
+    sim_select(run->wide, to, from, to, mask, bytes);
 }
 
 /* ---- local memory: which bytes were written, one bit a byte ---- */

@@ -132,9 +132,12 @@ int sim_warp_part(struct sim_warp *warp, struct sim_split *split, uint32_t lanes
 }
 
 void sim_warp_remove_split(struct sim_warp *warp, struct sim_split *split) {
-    struct sim_split *last = &warp->splits[warp->split_count - 1], kept = *split;
-    *split = *last;
-    *last = kept;
+    struct sim_split *last = &warp->splits[warp->split_count - 1];
+    if (split != last) { /* its memory stays in use */
+        const struct sim_split kept = *split;
+        *split = *last;
+        *last = kept;
+    }
     warp->split_count--;
     warp->current = 0;
 }

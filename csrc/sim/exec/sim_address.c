@@ -8,76 +8,126 @@
 
 #include <string.h>
 
-#if defined(__clang__)
-#pragma clang diagnostic ignored "-Wpass-failed"
-#define LANE_LOOP(n) _Pragma("clang loop vectorize(assume_safety)") for (int i = 0; i < (n); i++)
-#else
-#define LANE_LOOP(n) _Pragma("GCC ivdep") for (int i = 0; i < (n); i++)
+#if defined(__x86_64__)
+#include <immintrin.h>
 #endif
 
 /* ---- forming addresses ---- */
 
-/* Addresses that wrap around are not linear: linear addresses lie between their first and their
- * last. With a 32-bit base the sum wraps, as on hardware. */
-#define STRIDE_BITS 48
-#define STRIDE_MOST (1ll << (STRIDE_BITS - 1))
-#define SPAN_BODY                                                                  \
-    uint64_t bits = 0, differ = 0, first, last;                                    \
-    int64_t stride;                                                                \
-    if (base32) {                                                                  \
-        const sim_u32 *b = base;                                                   \
-        const uint32_t step = b[1] - b[0], add = (uint32_t)offset;                 \
-        uint32_t bits32 = 0, differ32 = 0;                                         \
-        LANE_LOOP(SIM_LANES) {                                                     \
-            const uint32_t a = b[i] + add;                                         \
-            address[i] = a;                                                        \
-            bits32 |= a;                                                           \
-        }                                                                          \
-        LANE_LOOP(SIM_LANES - 1) { differ32 |= b[i + 1] - b[i] - step; }           \
-        stride = (int32_t)step;                                                    \
-        bits = bits32;                                                             \
-        first = address[0];                                                        \
-        last = first + (uint64_t)stride * (SIM_LANES - 1);                         \
-        differ = differ32 | last >> 32;                                            \
-    } else {                                                                       \
-        const sim_u64 *b = base;                                                   \
-        stride = (int64_t)(b[1] - b[0]);                                           \
-        LANE_LOOP(SIM_LANES) {                                                     \
-            const uint64_t a = b[i] + offset;                                      \
-            address[i] = a;                                                        \
-            bits |= a;                                                             \
-        }                                                                          \
-        LANE_LOOP(SIM_LANES - 1) { differ |= b[i + 1] - b[i] - (uint64_t)stride; } \
-        first = address[0];                                                        \
-        last = address[SIM_LANES - 1];                                             \
-        differ |= ((uint64_t)stride + STRIDE_MOST) >> STRIDE_BITS;                 \
-        differ |= stride >= 0 ? last < first : last > first;                       \
-    }                                                                              \
-    span->bits = bits;                                                             \
-    span->stride = stride;                                                         \
-    span->linear = !differ;                                                        \
-    if (SIM_LIKELY(!differ)) {                                                     \
-        span->least = stride >= 0 ? first : last;                                  \
-        span->most = stride >= 0 ? last : first;                                   \
-        return;                                                                    \
-    }                                                                              \
-    uint64_t least = first, most = first;                                          \
-    for (int i = 1; i < SIM_LANES; i++) {                                          \
-        least = address[i] < least ? address[i] : least;                           \
-        most = address[i] > most ? address[i] : most;                              \
-    }                                                                              \
-    span->least = least;                                                           \
-    span->most = most;
+/* Addresses that wrap around form no groups: those of a group lie between its first and its last,
+ * and all between the four at the ends of the first and the last group. With a 32-bit base the sum
+ * wraps, as on hardware. */
+#define STRIDE_MOST (1ll << 47)
+#define ADDRESS_MOST (1ull << 62)
+
+/* The last lanes of all groups of 16, 8, 4 and 2, but for lane 31. */
+static const uint32_t group_ends[] = {0x00008000u, 0x00808080u, 0x08888888u, 0x2aaaaaaau};
+
+/* Fills in the rest from `bits`, `stride` (between the first two lanes) and a bit for each lane
+ * whose distance to the next is another. Returns 0 if the addresses form no groups. */
+static int find_groups(struct sim_span *span, const uint64_t *address, uint32_t differ) {
+    const int64_t stride = span->stride;
+    uint32_t group = SIM_LANES;
+    int64_t step = 0;
+    if (SIM_UNLIKELY(differ)) {
+        int which = 0;
+        while (which < 4 && group_ends[which] != differ)
+            which++;
+        if (which == 4)
+            return 0;
+        group = SIM_LANES / 2 >> which;
+        step = (int64_t)(address[group] - address[0]);
+        for (uint32_t at = group; at + group < SIM_LANES; at += group)
+            if ((int64_t)(address[at + group] - address[at]) != step)
+                return 0;
+    }
+    const uint64_t a = address[0], b = address[group - 1], c = address[SIM_LANES - group],
+                   d = address[SIM_LANES - 1];
+    const uint64_t low_ab = stride >= 0 ? a : b, high_ab = stride >= 0 ? b : a,
+                   low_cd = stride >= 0 ? c : d, high_cd = stride >= 0 ? d : c;
+    span->least = step >= 0 ? low_ab : low_cd;
+    span->most = step >= 0 ? high_cd : high_ab;
+    span->step = step;
+    span->group = group;
+    /* in whole numbers the ends are at most 2^54 apart: within the limit, none has wrapped */
+    return stride > -STRIDE_MOST && stride < STRIDE_MOST && step > -STRIDE_MOST &&
+           step < STRIDE_MOST && (a | b | c | d) < ADDRESS_MOST;
+}
 
 static void span_plain(uint64_t *address, const void *base, int base32, uint64_t offset,
                        struct sim_span *span) {
-    SPAN_BODY
+    uint64_t bits = 0;
+    uint32_t differ = 0;
+    for (int i = 0; i < SIM_LANES; i++) {
+        address[i] = base32 ? ((const sim_u32 *)base)[i] + (uint32_t)offset
+                            : ((const sim_u64 *)base)[i] + offset;
+        bits |= address[i];
+    }
+    span->bits = bits;
+    span->stride = (int64_t)(address[1] - address[0]);
+    for (int i = 1; i < SIM_LANES - 1; i++)
+        differ |= (uint32_t)((int64_t)(address[i + 1] - address[i]) != span->stride) << i;
+    if (find_groups(span, address, differ))
+        return;
+    span->group = 0;
+    span->least = span->most = address[0];
+    for (int i = 1; i < SIM_LANES; i++) {
+        span->least = address[i] < span->least ? address[i] : span->least;
+        span->most = address[i] > span->most ? address[i] : span->most;
+    }
 }
 
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static void
-span_wide(uint64_t *address, const void *base, int base32, uint64_t offset, struct sim_span *span) {
-    SPAN_BODY
+#define WIDE __attribute__((target("avx2")))
+WIDE static void span_wide(uint64_t *address, const void *base, int base32, uint64_t offset,
+                           struct sim_span *span) {
+    const __m256i flip = _mm256_set1_epi64x(INT64_MIN);
+    __m256i all[SIM_LANES / 4], bits = _mm256_setzero_si256();
+    for (int i = 0; i < SIM_LANES / 4; i++) {
+        if (base32) {
+            const __m128i b = _mm_loadu_si128((const __m128i *)base + i),
+                          sum = _mm_add_epi32(b, _mm_set1_epi32((int)(uint32_t)offset));
+            all[i] = _mm256_cvtepu32_epi64(sum);
+        } else {
+            all[i] = _mm256_add_epi64(_mm256_loadu_si256((const __m256i *)base + i),
+                                      _mm256_set1_epi64x((int64_t)offset));
+        }
+        _mm256_storeu_si256((__m256i *)(void *)address + i, all[i]);
+        bits = _mm256_or_si256(bits, all[i]);
+    }
+    /* the next lanes from registers: memory was written in other pieces */
+    const uint64_t first = (uint64_t)_mm_cvtsi128_si64(_mm256_castsi256_si128(all[0]));
+    span->stride =
+        (int64_t)((uint64_t)_mm_extract_epi64(_mm256_castsi256_si128(all[0]), 1) - first);
+    const __m256i stride = _mm256_set1_epi64x(span->stride);
+    uint32_t equal = 0;
+    for (int i = 0; i < SIM_LANES / 4; i++) {
+        const __m256i after = all[i + 1 < SIM_LANES / 4 ? i + 1 : i],
+                      next = _mm256_permute4x64_epi64(_mm256_blend_epi32(all[i], after, 3), 0x39),
+                      same = _mm256_cmpeq_epi64(_mm256_sub_epi64(next, all[i]), stride);
+        equal |= (uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(same)) << 4 * i;
+    }
+    const __m128i half =
+        _mm_or_si128(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1));
+    span->bits = (uint64_t)(_mm_cvtsi128_si64(half) | _mm_extract_epi64(half, 1));
+    if (find_groups(span, address, ~equal & 0x7fffffffu))
+        return;
+    span->group = 0;
+    __m256i least = _mm256_xor_si256(all[0], flip), most = least;
+    for (int i = 1; i < SIM_LANES / 4; i++) {
+        const __m256i a = _mm256_xor_si256(all[i], flip);
+        least = _mm256_blendv_epi8(least, a, _mm256_cmpgt_epi64(least, a));
+        most = _mm256_blendv_epi8(most, a, _mm256_cmpgt_epi64(a, most));
+    }
+    uint64_t low[4], high[4];
+    _mm256_storeu_si256((__m256i *)(void *)low, _mm256_xor_si256(least, flip));
+    _mm256_storeu_si256((__m256i *)(void *)high, _mm256_xor_si256(most, flip));
+    span->least = low[0];
+    span->most = high[0];
+    for (int i = 1; i < 4; i++) {
+        span->least = low[i] < span->least ? low[i] : span->least;
+        span->most = high[i] > span->most ? high[i] : span->most;
+    }
 }
 #else
 #define span_wide span_plain
@@ -86,34 +136,37 @@ span_wide(uint64_t *address, const void *base, int base32, uint64_t offset, stru
 void sim_request_addresses(struct sim_request *l, uint32_t slot, uint32_t flags, int64_t offset) {
     if (SIM_LIKELY(slot != SIM_NO_SLOT)) {
         (l->w->run->wide ? span_wide : span_plain)(
-            l->address, l->regs + slot, (flags & SIM_A_BASE32) != 0, (uint64_t)offset, &l->made);
+            l->address, l->regs + slot, (flags & SIM_A_BASE32) != 0, (uint64_t)offset, &l->span);
         return;
     }
     uint64_t value = (uint64_t)offset + (flags & SIM_A_FRAME ? l->local_base : 0);
     for (int i = 0; i < SIM_LANES; i++)
         l->address[i] = value;
-    l->made = (struct sim_span){value, value, value, 0, 1};
+    l->span = (struct sim_span){value, value, value, 0, 0, SIM_LANES};
 }
 
-/* Measures the active lanes: from `made` where it holds for all of them, else lane by lane. */
+/* Measures the active lanes: from all lanes' span where it holds for them, else lane by lane. */
 void sim_request_measure_active(struct sim_request *l) {
-    struct sim_span r = {UINT64_MAX, 0, 0, 0, 0};
+    struct sim_span *s = &l->span;
     const uint32_t mask = l->mask;
-    if (!l->moved && l->made.linear && mask && !(l->made.bits & (l->bytes - 1))) {
+    const int regular = !l->moved && s->group && !(s->bits & (l->bytes - 1));
+    if (regular && s->group == SIM_LANES && mask) {
         uint64_t first = l->address[__builtin_ctz(mask)],
                  last = l->address[31 - __builtin_clz(mask)];
-        r = l->made;
-        r.least = first < last ? first : last;
-        r.most = first < last ? last : first;
-    } else {
-        for (uint32_t m = mask; m; m &= m - 1) {
-            uint64_t a = l->address[__builtin_ctz(m)];
-            r.bits |= a;
-            r.least = a < r.least ? a : r.least;
-            r.most = a > r.most ? a : r.most;
-        }
+        s->least = first < last ? first : last;
+        s->most = first < last ? last : first;
+        return;
     }
-    l->span = r;
+    if (!regular)
+        s->group = 0;
+    s->least = UINT64_MAX;
+    s->most = s->bits = 0;
+    for (uint32_t m = mask; m; m &= m - 1) {
+        uint64_t a = l->address[__builtin_ctz(m)];
+        s->bits |= a;
+        s->least = a < s->least ? a : s->least;
+        s->most = a > s->most ? a : s->most;
+    }
 }
 
 /* ---- findings ---- */
@@ -244,8 +297,9 @@ int sim_request_event(struct sim_request *l, struct sim_region *region, const ui
                            .bytes = l->bytes,
                            .space = l->space,
                            .kind = l->kind,
-                           .linear = (uint8_t)l->span.linear,
+                           .group = (uint8_t)l->span.group,
                            .stride = l->span.stride,
+                           .step = l->span.step,
                            .least = l->span.least,
                            .most = l->span.most,
                            .address = l->address,
@@ -264,7 +318,7 @@ int sim_request_event(struct sim_request *l, struct sim_region *region, const ui
 int sim_request_by_window(struct sim_request *l, sim_request_fn global, sim_request_fn shared,
                           sim_request_fn local, sim_request_fn params) {
     uint32_t masks[4] = {0, 0, 0, 0}, mask = l->mask;
-    if (l->made.most < SIM_WINDOW_BASE) { /* the common case */
+    if (l->span.most < SIM_WINDOW_BASE) { /* the common case */
         l->space = SIM_S_GLOBAL;
         return global(l);
     }

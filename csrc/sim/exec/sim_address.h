@@ -28,18 +28,16 @@ void sim_request_addresses(struct sim_request *l, uint32_t slot, uint32_t flags,
 void sim_request_measure_active(struct sim_request *l);
 
 static inline void sim_request_measure(struct sim_request *l) {
-    if (SIM_LIKELY(l->mask == SIM_FULL && !l->moved))
-        l->span = l->made;
-    else
+    if (SIM_UNLIKELY(l->mask != SIM_FULL || l->moved))
         sim_request_measure_active(l);
 }
 
 /* All 32 lanes are active and access consecutive elements; or one address. */
 static inline int sim_request_contiguous(const struct sim_request *l) {
-    return l->mask == SIM_FULL && l->span.linear && l->span.stride == (int64_t)l->bytes;
+    return l->mask == SIM_FULL && l->span.group == SIM_LANES && l->span.stride == (int64_t)l->bytes;
 }
 static inline int sim_request_uniform(const struct sim_request *l) {
-    return l->mask == SIM_FULL && l->span.linear && !l->span.stride;
+    return l->mask == SIM_FULL && l->span.group == SIM_LANES && !l->span.stride;
 }
 
 /* The checks remove failing lanes from the mask. Returns 1 when a finding ends the launch. */

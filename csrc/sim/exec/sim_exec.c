@@ -7,13 +7,6 @@
 
 #include <string.h>
 
-#if defined(__clang__)
-#pragma clang diagnostic ignored "-Wpass-failed"
-#define LANE_LOOP _Pragma("clang loop vectorize(assume_safety)") for (int i = 0; i < SIM_LANES; i++)
-#else
-#define LANE_LOOP _Pragma("GCC ivdep") for (int i = 0; i < SIM_LANES; i++)
-#endif
-
 /* ---- calls ---- */
 
 /* The frame where another split keeps the registers of the same call from the same frame: with the
@@ -280,7 +273,7 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
             else
                 in->fn(to, regs + in->a, regs + in->b, regs + in->c, regs + in->e);
             if (mask != SIM_FULL)
-                sim_blend(regs + in->dst, to, mask, in->dsize);
+                sim_blend(run, regs + in->dst, to, mask, in->dsize);
             break;
         }
         case SIM_OP_MASK: {
@@ -406,24 +399,10 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
             PRED(in->dst) = (PRED(in->dst) & ~mask) | (in->imm ? mask : 0);
             break;
         case SIM_OP_SELP: {
-            uint32_t p = PRED(in->c);
             uint8_t *to = mask == SIM_FULL ? regs + in->dst : w->scratch[0];
-            if (in->dsize == 4) {
-                const sim_u32 *a = U32(in->a), *b = U32(in->b);
-                sim_u32 *d = (sim_u32 *)(void *)to;
-                LANE_LOOP d[i] = p >> i & 1 ? a[i] : b[i];
-            } else if (in->dsize == 8) {
-                const sim_u64 *a = U64(in->a), *b = U64(in->b);
-                sim_u64 *d = (sim_u64 *)(void *)to;
-                LANE_LOOP d[i] = p >> i & 1 ? a[i] : b[i];
-            } else {
-                const sim_u16 *a = (sim_u16 *)(void *)(regs + in->a),
-                              *b = (sim_u16 *)(void *)(regs + in->b);
-                sim_u16 *d = (sim_u16 *)(void *)to;
-                LANE_LOOP d[i] = p >> i & 1 ? a[i] : b[i];
-            }
+            sim_select(run->wide, to, regs + in->a, regs + in->b, PRED(in->c), in->dsize);
             if (mask != SIM_FULL)
-                sim_blend(regs + in->dst, to, mask, in->dsize);
+                sim_blend(run, regs + in->dst, to, mask, in->dsize);
             break;
         }
         case SIM_OP_SREG:

@@ -87,8 +87,59 @@ static uint64_t combine(struct sim_worker *w, const struct sim_insn *in, uint64_
     }
 }
 
+/* Integer atomics on single, written words of one memory. Returns 0 if they are other ones. */
+static int atomic_words(const struct sim_request *l, struct sim_region *region) {
+    const struct sim_insn *in = l->in;
+    struct sim_block *block = l->warp->block;
+    const int shared = l->space == SIM_S_SHARED,
+              is_signed = sim_types[in->type].class == SIM_C_SINT;
+    if (in->vec != 1 || l->bytes != 4 || in->dsize != 4 || in->sub == SIM_ATOM_CAS ||
+        sim_types[in->type].class == SIM_C_FLOAT || sim_types[in->type].class == SIM_C_HALF ||
+        (!shared && (!region || region->valid || region->read_only)))
+        return 0;
+    for (uint32_t m = shared ? l->mask : 0; m; m &= m - 1)
+        if (block->shared_valid[l->address[__builtin_ctz(m)] / 4] != 15)
+            return 0;
+    const uintptr_t base =
+        shared ? (uintptr_t)block->shared : (uintptr_t)region->host - (uintptr_t)region->base;
+    const sim_u32 *values = (const sim_u32 *)(const void *)(l->regs + in->b);
+    sim_u32 *olds = in->dst == SIM_NO_SLOT ? (sim_u32 *)(void *)l->w->scratch[0]
+                                           : (sim_u32 *)(void *)(l->regs + in->dst);
+    uint64_t writes = 0;
+    for (uint32_t m = l->mask; m; m &= m - 1) {
+        const uint32_t lane = (uint32_t)__builtin_ctz(m), value = values[lane];
+        sim_u32 *at = (sim_u32 *)(base + (uintptr_t)l->address[lane]);
+        const uint32_t old = *at;
+        const int less = is_signed ? (int32_t)old < (int32_t)value : old < value;
+        uint32_t made = value;
+        switch (in->sub) {
+        case SIM_ATOM_ADD:
+            made = old + value;
+            break;
+        case SIM_ATOM_MIN:
+            made = less ? old : value;
+            break;
+        case SIM_ATOM_MAX:
+            made = less ? value : old;
+            break;
+        case SIM_ATOM_EXCH:
+            break;
+        default:
+            made = (uint32_t)combine(l->w, in, old, value, 0, 4, !shared);
+            break;
+        }
+        writes += made != old;
+        *at = made;
+        olds[lane] = old;
+    }
+    l->w->writes += shared ? 0 : writes;
+    return 1;
+}
+
 static int atomic_lanes(struct sim_request *l, struct sim_region *region) {
     const struct sim_insn *in = l->in;
+    if (atomic_words(l, region))
+        return 0;
     uint32_t bytes = l->bytes;
     struct sim_block *block = l->warp->block;
     const uint32_t *sources = &in->b, *targets = &in->dst;

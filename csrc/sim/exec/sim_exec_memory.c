@@ -16,6 +16,7 @@ struct places {
     uintptr_t base;
     const uint64_t *at;
     uint32_t mask;
+    int row; /* all lanes' places are consecutive */
 };
 
 static inline uint8_t *place_of(const struct places *p, uint32_t lane) {
@@ -88,28 +89,96 @@ static void put_element(const struct places *p, const uint8_t *slot, uint32_t ds
     }
 }
 
+/* The same for all lanes and consecutive accesses: `from` is the element of lane 0, and `step` a
+ * number of elements. Pairs and quads have loops of their own, which compilers turn into shuffles.
+ */
+#define MOVE_ROW(to_type, to_at, from_type, from_at) \
+    for (uint32_t i = 0; i < SIM_LANES; i++)         \
+    ((to_type *)(void *)to)[to_at] = (to_type)((const from_type *)(const void *)from)[from_at]
+#define GET_ROW(memory, reg)             \
+    if (step == 1)                       \
+        MOVE_ROW(reg, i, memory, i);     \
+    else if (step == 2)                  \
+        MOVE_ROW(reg, i, memory, i * 2); \
+    else if (step == 4)                  \
+        MOVE_ROW(reg, i, memory, i * 4); \
+    else                                 \
+        MOVE_ROW(reg, i, memory, i *step)
+#define PUT_ROW(memory, reg)             \
+    if (step == 1)                       \
+        MOVE_ROW(memory, i, reg, i);     \
+    else if (step == 2)                  \
+        MOVE_ROW(memory, i * 2, reg, i); \
+    else if (step == 4)                  \
+        MOVE_ROW(memory, i * 4, reg, i); \
+    else                                 \
+        MOVE_ROW(memory, i *step, reg, i)
+#define ROW_PARAMETERS \
+    uint8_t *restrict to, const uint8_t *restrict from, uint32_t dsize, unsigned type, uint32_t step
+#define GET_ROW_BODY                                                                    \
+    switch (sim_types[type].bytes + (sim_types[type].class == SIM_C_SINT ? 16u : 0u)) { \
+    case 1:                                                                             \
+        BY_REGISTER(GET_ROW, uint8_t);                                                  \
+    case 17:                                                                            \
+        BY_REGISTER(GET_ROW, int8_t);                                                   \
+    case 2:                                                                             \
+        BY_REGISTER(GET_ROW, sim_u16);                                                  \
+    case 18:                                                                            \
+        BY_REGISTER(GET_ROW, sim_s16);                                                  \
+    case 4:                                                                             \
+        BY_REGISTER(GET_ROW, sim_u32);                                                  \
+    case 20:                                                                            \
+        BY_REGISTER(GET_ROW, sim_s32);                                                  \
+    default:                                                                            \
+        BY_REGISTER(GET_ROW, sim_u64);                                                  \
+    }
+#define PUT_ROW_BODY                   \
+    switch (sim_types[type].bytes) {   \
+    case 1:                            \
+        BY_REGISTER(PUT_ROW, uint8_t); \
+    case 2:                            \
+        BY_REGISTER(PUT_ROW, sim_u16); \
+    case 4:                            \
+        BY_REGISTER(PUT_ROW, sim_u32); \
+    default:                           \
+        BY_REGISTER(PUT_ROW, sim_u64); \
+    }
+static void get_row_plain(ROW_PARAMETERS) { GET_ROW_BODY }
+static void put_row_plain(ROW_PARAMETERS) { PUT_ROW_BODY }
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static void get_row_wide(ROW_PARAMETERS) { GET_ROW_BODY }
+__attribute__((target("avx2"))) static void put_row_wide(ROW_PARAMETERS) { PUT_ROW_BODY }
+#else
+#define get_row_wide get_row_plain
+#define put_row_wide put_row_plain
+#endif
+
 static void put_into_registers(const struct sim_request *l, const struct places *p) {
     const struct sim_insn *in = l->in;
-    if (in->vec != 1) {
-        const uint32_t *slots = &l->w->run->kernel->extra[in->ext];
+    const uint32_t *slots = in->vec == 1 ? &in->dst : &l->w->run->kernel->extra[in->ext];
+    const uint32_t each = sim_types[in->type].bytes;
+    if (p->row) {
         for (uint32_t v = 0; v < in->vec; v++)
             if (slots[v] != SIM_NO_SLOT)
-                get_element(p, l->regs + slots[v], in->dsize, in->type,
-                            v * sim_types[in->type].bytes);
-    } else if (in->dst != SIM_NO_SLOT) {
-        get_element(p, l->regs + in->dst, in->dsize, in->type, 0);
+                (l->w->run->wide ? get_row_wide : get_row_plain)(
+                    l->regs + slots[v], place_of(p, 0) + v * each, in->dsize, in->type, in->vec);
+    } else {
+        for (uint32_t v = 0; v < in->vec; v++)
+            if (slots[v] != SIM_NO_SLOT)
+                get_element(p, l->regs + slots[v], in->dsize, in->type, v * each);
     }
 }
 
 static void take_from_registers(const struct sim_request *l, const struct places *p) {
     const struct sim_insn *in = l->in;
-    if (in->vec != 1) {
-        const uint32_t *slots = &l->w->run->kernel->extra[in->ext];
-        for (uint32_t v = 0; v < in->vec; v++)
-            put_element(p, l->regs + slots[v], in->dsize, in->type, v * sim_types[in->type].bytes);
-    } else {
-        put_element(p, l->regs + in->b, in->dsize, in->type, 0);
-    }
+    const uint32_t *slots = in->vec == 1 ? &in->b : &l->w->run->kernel->extra[in->ext];
+    const uint32_t each = sim_types[in->type].bytes;
+    for (uint32_t v = 0; v < in->vec; v++)
+        if (p->row)
+            (l->w->run->wide ? put_row_wide : put_row_plain)(
+                place_of(p, 0) + v * each, l->regs + slots[v], in->dsize, in->type, in->vec);
+        else
+            put_element(p, l->regs + slots[v], in->dsize, in->type, v * each);
 }
 
 /* The register's lanes have the memory's layout. */
@@ -117,10 +186,31 @@ static inline int is_direct(const struct sim_request *l) {
     return l->in->vec == 1 && l->bytes == l->in->dsize;
 }
 
-/* A whole warp's load of one element each, from consecutive elements or one address: returns 1 if
- * it was one. */
+/* Copies one element to each of `lanes` lanes from consecutive elements or one. */
+static inline void load_group(uint8_t *to, const uint8_t *from, uint32_t lanes, uint32_t bytes,
+                              int64_t stride) {
+    uint64_t value = 0;
+    if (stride) {
+        for (uint32_t i = 0; i < lanes * bytes; i += 16) /* a group has at least four lanes */
+            memcpy(to + i, from + i, 16);
+    } else if (bytes == 4) {
+        memcpy(&value, from, 4);
+        for (uint32_t i = 0; i < lanes; i += 4)
+            for (uint32_t k = 0; k < 4; k++)
+                ((sim_u32 *)(void *)to)[i + k] = (uint32_t)value;
+    } else {
+        memcpy(&value, from, 8);
+        for (uint32_t i = 0; i < lanes; i += 4)
+            for (uint32_t k = 0; k < 4; k++)
+                ((sim_u64 *)(void *)to)[i + k] = value;
+    }
+}
+
+/* A whole warp's load of one element each, where groups of lanes read consecutive elements or one.
+ * from: the data of the least address. Returns 1 if it was one. */
 static inline int load_row(const struct sim_request *l, const uint8_t *from) {
-    if (!is_direct(l) || l->in->dst == SIM_NO_SLOT)
+    const struct sim_span *s = &l->span;
+    if (!is_direct(l) || l->in->dst == SIM_NO_SLOT || l->mask != SIM_FULL || s->group < 4)
         return 0;
     uint8_t *to = l->regs + l->in->dst;
     if (sim_request_contiguous(l)) {
@@ -130,16 +220,12 @@ static inline int load_row(const struct sim_request *l, const uint8_t *from) {
             memcpy(to, from, SIM_LANES * (size_t)l->bytes);
         return 1;
     }
-    if (!sim_request_uniform(l) || l->bytes < 4 || l->bytes > 8)
+    if ((s->stride && s->stride != (int64_t)l->bytes) || (l->bytes != 4 && l->bytes != 8))
         return 0;
-    uint64_t value = 0;
-    memcpy(&value, from, l->bytes);
-    if (l->bytes == 4)
-        for (int i = 0; i < SIM_LANES; i++)
-            ((sim_u32 *)(void *)to)[i] = (uint32_t)value;
-    else
-        for (int i = 0; i < SIM_LANES; i++)
-            ((sim_u64 *)(void *)to)[i] = value;
+    if (s->step < 0)
+        from += s->most - s->least - (uint64_t)s->stride * (s->group - 1);
+    for (uint32_t lane = 0; lane < SIM_LANES; lane += s->group, from += s->step)
+        load_group(to + lane * (size_t)l->bytes, from, s->group, l->bytes, s->stride);
     return 1;
 }
 
@@ -161,8 +247,8 @@ static int load_scattered(struct sim_request *l) {
             !sim_memory_is_valid(own, l->address[lane] - own->base, l->bytes) &&
             sim_undefined_load(l, own, lane))
             return 1;
-        put_into_registers(
-            l, &(struct places){(uintptr_t)own->host - (uintptr_t)own->base, l->address, m & -m});
+        put_into_registers(l, &(struct places){(uintptr_t)own->host - (uintptr_t)own->base,
+                                               l->address, m & -m, 0});
     }
     return 0;
 }
@@ -190,7 +276,7 @@ static int load_global(struct sim_request *l) {
         }
     if (!load_row(l, region->host + first))
         put_into_registers(l, &(struct places){(uintptr_t)region->host - (uintptr_t)region->base,
-                                               l->address, l->mask});
+                                               l->address, l->mask, sim_request_contiguous(l)});
     return 0;
 }
 
@@ -199,10 +285,16 @@ static int load_global(struct sim_request *l) {
 static int shared_words_are_valid(const struct sim_request *l) {
     const struct sim_block *b = l->warp->block;
     uint8_t all = 15;
-    if (sim_request_contiguous(l) && l->bytes == 4) {
-        uint64_t row[4];
-        memcpy(row, b->shared_valid + l->span.least / 4, sizeof row);
-        return (row[0] & row[1] & row[2] & row[3]) == 0x0f0f0f0f0f0f0f0full;
+    const uint64_t first = l->span.least / 4, words = (l->span.most + l->bytes + 3) / 4 - first;
+    if (words <= SIM_LANES) { /* few, accessed or not */
+        const uint64_t each = 0x0f0f0f0f0f0f0f0full;
+        uint64_t missing = 0, eight = 0;
+        for (uint32_t i = 0; i < words; i += 8) {
+            memcpy(&eight, b->shared_valid + first + i, 8);
+            missing |= ~eight & (words - i < 8 ? each & ((1ull << (words - i) * 8) - 1) : each);
+        }
+        if (!missing)
+            return 1;
     }
     if (l->bytes == 4) {
         for (uint32_t m = l->mask; m; m &= m - 1)
@@ -232,7 +324,8 @@ static int load_shared(struct sim_request *l) {
                 return 1;
         }
     if (!load_row(l, b->shared + l->span.least))
-        put_into_registers(l, &(struct places){(uintptr_t)b->shared, l->address, l->mask});
+        put_into_registers(l, &(struct places){(uintptr_t)b->shared, l->address, l->mask,
+                                               sim_request_contiguous(l)});
     return 0;
 }
 
@@ -253,7 +346,7 @@ static int load_local(struct sim_request *l) {
             sim_undefined_load(l, NULL, lane))
             return 1;
     }
-    put_into_registers(l, &(struct places){(uintptr_t)warp->local, at, l->mask});
+    put_into_registers(l, &(struct places){(uintptr_t)warp->local, at, l->mask, 0});
     return 0;
 }
 
@@ -262,7 +355,7 @@ static int load_params(struct sim_request *l) {
     if (sim_request_check_alignment(l) ||
         sim_request_check_limit(l, l->w->run->kernel->param_bytes))
         return 1;
-    put_into_registers(l, &(struct places){(uintptr_t)l->w->run->params, l->address, l->mask});
+    put_into_registers(l, &(struct places){(uintptr_t)l->w->run->params, l->address, l->mask, 0});
     return 0;
 }
 
@@ -304,11 +397,11 @@ int sim_load_param(struct sim_worker *w, struct sim_warp *warp, const struct sim
         return load_params(&l);
     }
     /* within the parameters: the decoder has checked it */
-    l.span = (struct sim_span){.linear = 1};
+    l.span = (struct sim_span){.group = SIM_LANES};
     if (load_row(&l, w->run->params + in->imm))
         return 0;
     put_into_registers(&l,
-                       &(struct places){(uintptr_t)(w->run->params + in->imm), one_place, mask});
+                       &(struct places){(uintptr_t)(w->run->params + in->imm), one_place, mask, 0});
     return 0;
 }
 
@@ -324,7 +417,7 @@ static const uint8_t *stored_values(const struct sim_request *l, uint8_t *values
         return NULL;
     for (uint32_t i = 0; i < SIM_LANES; i++)
         at[i] = (uint64_t)i * l->bytes;
-    take_from_registers(l, &(struct places){(uintptr_t)values, at, l->mask});
+    take_from_registers(l, &(struct places){(uintptr_t)values, at, l->mask, l->mask == SIM_FULL});
     return values;
 }
 
@@ -340,8 +433,8 @@ static int store_scattered(struct sim_request *l) {
                 return 1;
             continue;
         }
-        take_from_registers(
-            l, &(struct places){(uintptr_t)own->host - (uintptr_t)own->base, l->address, m & -m});
+        take_from_registers(l, &(struct places){(uintptr_t)own->host - (uintptr_t)own->base,
+                                                l->address, m & -m, 0});
         sim_memory_mark(own, l->address[lane] - own->base, l->bytes);
     }
     return 0;
@@ -365,7 +458,7 @@ static int store_global(struct sim_request *l) {
         memcpy(region->host + first, l->regs + l->in->b, SIM_LANES * (size_t)l->bytes);
     else
         take_from_registers(l, &(struct places){(uintptr_t)region->host - (uintptr_t)region->base,
-                                                l->address, l->mask});
+                                                l->address, l->mask, sim_request_contiguous(l)});
     if (region->valid) {
         if (sim_request_contiguous(l))
             sim_memory_mark(region, first, SIM_LANES * (uint64_t)l->bytes);
@@ -390,7 +483,8 @@ static int store_shared(struct sim_request *l) {
         memcpy(b->shared + l->span.least, l->regs + l->in->b, SIM_LANES * (size_t)l->bytes);
         memset(b->shared_valid + l->span.least / 4, 15, SIM_LANES * (size_t)l->bytes / 4);
     } else {
-        take_from_registers(l, &(struct places){(uintptr_t)b->shared, l->address, l->mask});
+        take_from_registers(l, &(struct places){(uintptr_t)b->shared, l->address, l->mask,
+                                                sim_request_contiguous(l)});
         if (l->bytes == 4)
             for (uint32_t m = l->mask; m; m &= m - 1)
                 b->shared_valid[l->address[__builtin_ctz(m)] / 4] = 15;
@@ -412,7 +506,7 @@ static int store_local(struct sim_request *l) {
     if (!(l->in->dst2 & SIM_A_INTERNAL) && l->mask && sim_request_event(l, NULL, NULL))
         return 1;
     local_places(l, at);
-    take_from_registers(l, &(struct places){(uintptr_t)warp->local, at, l->mask});
+    take_from_registers(l, &(struct places){(uintptr_t)warp->local, at, l->mask, 0});
     for (uint32_t m = l->mask; m; m &= m - 1)
         sim_warp_mark_local(warp, at[__builtin_ctz(m)], l->bytes);
     if (SIM_UNLIKELY(warp->undefined != NULL))

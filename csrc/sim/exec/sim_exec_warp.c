@@ -52,7 +52,7 @@ static SIM_NOINLINE void wide_SHFL(const struct wide *x) {
         out[lane] = a[from];
         in_range |= (uint32_t)ok << lane;
     }
-    sim_blend(regs + in->dst, w->scratch[0], mask, 4);
+    sim_blend(w->run, regs + in->dst, w->scratch[0], mask, 4);
     if (in->dst2 != SIM_NO_SLOT)
         PRED(in->dst2) = (PRED(in->dst2) & ~mask) | in_range;
 }
@@ -181,8 +181,8 @@ void sim_exec_warp_wide(struct sim_worker *w, struct sim_warp *warp, const struc
 enum { OPERANDS = 5, SOURCES = 3, OPERAND_BYTES = SIM_LANES * 8 }; /* a, b, c; dst, dst2 */
 
 /* Copies sources of these lanes from their frames to the area, or results back. */
-static void copy_operands(const struct sim_warp *warp, const struct sim_insn *in, uint32_t mask,
-                          uint8_t *area, int back) {
+static void copy_operands(const struct sim_run *run, const struct sim_warp *warp,
+                          const struct sim_insn *in, uint32_t mask, uint8_t *area, int back) {
     const uint32_t slots[OPERANDS] = {in->a, in->b, in->c, in->dst, in->dst2};
     for (uint32_t s = 0; s < warp->split_count; s++) {
         const uint32_t lanes = sim_split_mask(&warp->splits[s]) & mask;
@@ -197,7 +197,7 @@ static void copy_operands(const struct sim_warp *warp, const struct sim_insn *in
                 *(sim_u32 *)(void *)to =
                     (*(sim_u32 *)(void *)to & ~lanes) | (*(sim_u32 *)(void *)from & lanes);
             else
-                sim_blend(to, from, lanes,
+                sim_blend(run, to, from, lanes,
                           i == 0 && in->op == SIM_OP_MATCH ? sim_types[in->type].bytes : 4);
         }
     }
@@ -224,7 +224,7 @@ void sim_exec_joined(struct sim_worker *w, struct sim_warp *warp, const struct s
     here.c = 2 * OPERAND_BYTES;
     here.dst = 3 * OPERAND_BYTES;
     here.dst2 = in->dst2 == SIM_NO_SLOT ? SIM_NO_SLOT : 4 * OPERAND_BYTES;
-    copy_operands(warp, in, mask, area, 0);
+    copy_operands(w->run, warp, in, mask, area, 0);
     sim_exec_warp_wide(w, warp, &here, mask, members, area);
-    copy_operands(warp, in, mask, area, 1);
+    copy_operands(w->run, warp, in, mask, area, 1);
 }

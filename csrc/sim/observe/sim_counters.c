@@ -7,45 +7,112 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Counts distinct aligned segments of 2^shift bytes that the active lanes touch. Accesses are
- * aligned to their size, so none spans two segments, except those of bulk copies. */
-static uint32_t distinct(const struct sim_access *a, unsigned shift) {
-    const uint64_t first = a->least >> shift, last = (a->most + a->bytes - 1) >> shift,
-                   bytes = a->bytes;
-    const int64_t piece_bytes = 1ll << shift;
-    enum { TABLE = 128, SEEN = SIM_LANES * 2 };
-    uint64_t seen[SEEN];
+/* ---- the sectors that an access touches ---- */
+
+/* Either ranges without gaps, in order of their beginnings, or lines of four sectors, each once. */
+struct touched {
+    uint32_t ranges, lines;
+    uint64_t first[SIM_LANES * 2], last[SIM_LANES * 2]; /* sectors of the ranges; lines */
+    uint8_t sectors[SIM_LANES * 2];                     /* of a line, one bit each */
+};
+
+/* Groups of lanes that touch every sector from their first to their last. */
+static void touched_ranges(const struct sim_access *a, struct touched *t) {
+    const uint64_t bytes = a->bytes, reach = a->most - a->least + bytes;
+    uint32_t groups = SIM_LANES / a->group;
+    int64_t step = a->step;
+    uint64_t span = (uint64_t)(a->stride < 0 ? -a->stride : a->stride) * (a->group - 1) + bytes;
+    if (step < 0)
+        step = -step;
+    if (groups > 1 && (!step || (uint64_t)step <= span)) { /* one group adjoins the next */
+        groups = 1;
+        span = reach;
+    }
+    t->ranges = groups;
+    for (uint32_t g = 0; g < groups; g++) {
+        const uint64_t from = a->least + (uint64_t)step * g;
+        t->first[g] = from / SIM_SECTOR;
+        t->last[g] = (from + span - 1) / SIM_SECTOR;
+    }
+}
+
+/* Sectors of few lines. */
+static void touched_near(const struct sim_access *a, struct touched *t) {
+    const uint64_t base = a->least / SIM_SECTOR / 4, bytes = a->bytes;
+    uint64_t touched = 0;
+    for (uint32_t m = a->mask; m; m &= m - 1) {
+        const uint64_t at = a->address[__builtin_ctz(m)], from = at / SIM_SECTOR - base * 4,
+                       to = (at + bytes - 1) / SIM_SECTOR - base * 4;
+        touched |= (2ull << to) - (1ull << from);
+    }
+    for (uint64_t line = base; touched; line++, touched >>= 4)
+        if (touched & 15) {
+            t->first[t->lines] = line;
+            t->sectors[t->lines++] = touched & 15;
+        }
+}
+
+static void touched_lines(const struct sim_access *a, struct touched *t) {
+    enum { TABLE = 128, LINE = 4 * SIM_SECTOR };
     uint8_t table[TABLE] = {0};
     uint32_t count = 0;
-    if (first == last)
-        return 1;
-    if (a->mask == SIM_FULL && a->linear) {
-        if (a->stride >= -piece_bytes && a->stride <= piece_bytes)
-            return (uint32_t)(last - first) + 1; /* contiguous: no segment is skipped */
-        if ((a->least & (bytes - 1)) == 0 && bytes <= (uint64_t)piece_bytes)
-            return SIM_LANES;
-    }
-    if (last - first < 64) {
-        uint64_t touched = 0;
-        for (uint32_t m = a->mask; m; m &= m - 1) {
-            uint64_t at = a->address[__builtin_ctz(m)], from = (at >> shift) - first,
-                     to = ((at + bytes - 1) >> shift) - first;
-            touched |= (2ull << to) - (1ull << from);
-        }
-        return (uint32_t)__builtin_popcountll(touched);
-    }
+    const int apart = a->mask == SIM_FULL && sim_linear(a) && a->bytes <= SIM_SECTOR &&
+                      !(a->least & (a->bytes - 1)) && (a->stride >= LINE || a->stride <= -LINE);
     for (uint32_t m = a->mask; m; m &= m - 1) {
-        uint64_t at = a->address[__builtin_ctz(m)], end = (at + bytes - 1) >> shift;
-        for (uint64_t piece = at >> shift; piece <= end; piece++) {
-            uint32_t slot = (uint32_t)(piece * 0x9e3779b97f4a7c15ull >> 57);
-            while (table[slot] && seen[table[slot] - 1] != piece)
+        const uint64_t at = a->address[__builtin_ctz(m)] / SIM_SECTOR,
+                       end = (a->address[__builtin_ctz(m)] + a->bytes - 1) / SIM_SECTOR;
+        for (uint64_t sector = at; sector <= end; sector++) {
+            const uint64_t line = sector / 4;
+            const uint8_t bit = (uint8_t)(1u << (sector & 3));
+            uint32_t slot = (uint32_t)(line * 0x9e3779b97f4a7c15ull >> 57);
+            while (!apart && table[slot] && t->first[table[slot] - 1] != line)
                 slot = (slot + 1) % TABLE;
-            if (table[slot] || count == SEEN)
+            if (!apart && table[slot]) {
+                t->sectors[table[slot] - 1] |= bit;
                 continue;
-            seen[count++] = piece;
+            }
+            if (count == SIM_LANES * 2)
+                continue;
+            t->first[count] = line;
+            t->sectors[count++] = bit;
             table[slot] = (uint8_t)count;
         }
     }
+    t->lines = count;
+}
+
+/* Accesses are aligned to their size, so none spans two sectors, except those of bulk copies. */
+static void find_touched(const struct sim_access *a, struct touched *t) {
+    t->ranges = t->lines = 0;
+    if (a->most - a->least + a->bytes <= SIM_SECTOR) {
+        t->ranges = 1;
+        t->first[0] = a->least / SIM_SECTOR;
+        t->last[0] = (a->most + a->bytes - 1) / SIM_SECTOR;
+    } else if (a->mask == SIM_FULL && a->group && a->stride >= -SIM_SECTOR &&
+               a->stride <= SIM_SECTOR) {
+        touched_ranges(a, t);
+    } else if ((a->most + a->bytes - 1) / SIM_SECTOR - (a->least / SIM_SECTOR & ~3ull) < 64) {
+        touched_near(a, t);
+    } else {
+        touched_lines(a, t);
+    }
+}
+
+/* How many aligned pieces of 2^shift sectors. */
+static uint32_t distinct(const struct touched *t, unsigned shift) {
+    uint32_t count = 0;
+    uint64_t next = 0;
+    for (uint32_t i = 0; i < t->ranges; i++) {
+        const uint64_t first = t->first[i] >> shift, last = t->last[i] >> shift;
+        const uint64_t from = first > next ? first : next;
+        if (from <= last)
+            count += (uint32_t)(last - from) + 1;
+        next = last + 1;
+    }
+    if (shift)
+        return count + t->lines;
+    for (uint32_t i = 0; i < t->lines; i++)
+        count += (0x4332322132212110ull >> t->sectors[i] * 4) & 15; /* bits in four */
     return count;
 }
 
@@ -109,7 +176,7 @@ static struct moved segment_rule(const struct sim_access *a, uint32_t half) {
 }
 
 static struct moved coalesce(const struct sim_access *a, enum sim_coalescing rule,
-                             uint32_t sectors) {
+                             const struct touched *t, uint32_t sectors) {
     if (rule == SIM_COALESCE_STRICT || rule == SIM_COALESCE_SEGMENTS) {
         struct moved low = rule == SIM_COALESCE_STRICT ? strict_rule(a, 0x0000ffffu)
                                                        : segment_rule(a, 0x0000ffffu);
@@ -117,7 +184,7 @@ static struct moved coalesce(const struct sim_access *a, enum sim_coalescing rul
                                                         : segment_rule(a, 0xffff0000u);
         return (struct moved){low.transactions + high.transactions, low.bytes + high.bytes};
     }
-    uint32_t lines = distinct(a, 7);
+    uint32_t lines = distinct(t, 2);
     if (rule == SIM_COALESCE_LINES &&
         a->kind == SIM_ACCESS_LOAD) /* Fermi's loads fill whole lines of L1 */
         return (struct moved){lines, lines * 128ull};
@@ -130,21 +197,21 @@ static struct moved coalesce(const struct sim_access *a, enum sim_coalescing rul
 static uint32_t bank_passes(const uint64_t *address, uint32_t mask, uint32_t words,
                             uint32_t banks) {
     uint64_t seen[SIM_LANES * 4];
-    uint8_t bank_of[SIM_LANES * 4];
-    uint8_t load[32] = {0};
-    uint32_t count = 0, most = 0;
+    uint8_t before[SIM_LANES * 4]; /* the bank's word before this one; 0: none */
+    uint8_t last[32] = {0}, load[32] = {0};
+    uint32_t count = 0, most = 1;
     for (uint32_t m = mask; m; m &= m - 1) {
         uint64_t word = address[__builtin_ctz(m)] >> 2;
         for (uint32_t n = 0; n < words; n++, word++) {
-            uint32_t bank = (uint32_t)(word & (banks - 1)), i = 0;
-            if (load[bank]) { /* only then can the word have been counted */
-                while (i < count && !(bank_of[i] == bank && seen[i] == word))
-                    i++;
-                if (i < count)
-                    continue;
-            }
-            bank_of[count] = (uint8_t)bank;
-            seen[count++] = word;
+            const uint32_t bank = (uint32_t)(word & (banks - 1));
+            uint32_t i = last[bank];
+            while (i && seen[i - 1] != word)
+                i = before[i - 1];
+            if (i)
+                continue;
+            seen[count] = word;
+            before[count] = last[bank];
+            last[bank] = (uint8_t)++count;
             load[bank]++;
             most = load[bank] > most ? load[bank] : most;
         }
@@ -168,6 +235,23 @@ static uint32_t linear_passes(uint32_t mask, uint64_t step, uint32_t banks) {
     return most;
 }
 
+/* The lanes that are served together. */
+static uint32_t passes_of(const struct sim_access *a, uint32_t lanes, uint32_t words,
+                          uint32_t banks) {
+    const uint32_t mask = a->mask & lanes;
+    uint32_t same = SIM_FULL; /* lanes that stand for all others */
+    if ((a->most + a->bytes - 1) / 4 - a->least / 4 < banks)
+        return 1; /* a bank has one of the words */
+    if (words <= 4 && (a->group == SIM_LANES || a->group >= sim_lanes_in(lanes)) &&
+        (!a->stride || a->stride == (int64_t)a->bytes))
+        return 1; /* one word for all lanes, or one bank for each */
+    if (a->group && a->group < SIM_LANES && !a->step && a->mask == SIM_FULL)
+        same = (1u << a->group) - 1; /* the groups access the same words */
+    if (a->bytes == 4 && (sim_linear(a) || same != SIM_FULL))
+        return linear_passes(mask & same ? mask & same : same, (uint64_t)a->stride / 4, banks);
+    return bank_passes(a->address, mask & same ? mask & same : mask, words > 4 ? 4 : words, banks);
+}
+
 /* The hardware serves wide accesses per half-warp (8 bytes) or quarter-warp (16 bytes). */
 static uint32_t wavefronts(const struct sim_access *a, const struct sim_preset *p,
                            uint32_t *least) {
@@ -182,13 +266,8 @@ static uint32_t wavefronts(const struct sim_access *a, const struct sim_preset *
         group = 1;
     uint32_t lanes = group >= 32 ? SIM_FULL : (1u << group) - 1;
     for (uint32_t at = 0; at < SIM_LANES; at += group) {
-        uint32_t mask = a->mask & (lanes << at);
-        if (mask) {
-            passes += a->linear && words <= 4 && (!a->stride || a->stride == (int64_t)a->bytes)
-                          ? 1 /* one word for all lanes, or one bank for each */
-                      : a->linear && a->bytes == 4
-                          ? linear_passes(mask, (uint64_t)a->stride / 4, p->banks)
-                          : bank_passes(a->address, mask, words > 4 ? 4 : words, p->banks);
+        if (a->mask & (lanes << at)) {
+            passes += passes_of(a, lanes << at, words, p->banks);
             ++*least;
         }
     }
@@ -206,41 +285,49 @@ static inline uint8_t touch(uint8_t old, uint8_t tag, uint8_t bit) {
 
 /* Counts the fetches and write-backs of a cache of unlimited size: sectors touched for the first
  * time. Exact, although blocks on several host threads touch them. */
-static void first_touch(struct sim_worker *w, const struct sim_access *a) {
+static uint64_t first_touch(uint8_t *marks, uint64_t s, uint64_t last, uint8_t tag, uint8_t bit) {
+    const uint32_t each = 0x01010101u; /* four sectors */
+    uint64_t count = 0;
+    for (; s + 3 <= last && s % 4 == 0; s += 4) { /* four equal marks at once */
+        sim_u32 *four = (sim_u32 *)(void *)&marks[s];
+        uint32_t was = __atomic_load_n(four, __ATOMIC_RELAXED);
+        const uint8_t now = touch((uint8_t)was, tag, bit);
+        if (was != each * (uint8_t)was)
+            break;
+        if (now == (uint8_t)was)
+            continue;
+        if (!__atomic_compare_exchange_n(four, &was, each * now, 0, __ATOMIC_RELAXED,
+                                         __ATOMIC_RELAXED))
+            break;
+        count += 4;
+    }
+    for (; s <= last; s++) {
+        uint8_t old = __atomic_load_n(&marks[s], __ATOMIC_RELAXED), now;
+        while ((now = touch(old, tag, bit)) != old &&
+               !__atomic_compare_exchange_n(&marks[s], &old, now, 1, __ATOMIC_RELAXED,
+                                            __ATOMIC_RELAXED))
+            continue;
+        count += now != old;
+    }
+    return count;
+}
+
+static void first_touches(struct sim_worker *w, const struct sim_access *a,
+                          const struct touched *t) {
     struct sim_region *r = a->region;
     const uint8_t bit = a->kind == SIM_ACCESS_LOAD ? 1 : 2;
     if (!r || !r->touched)
         return;
     uint64_t *count = bit == 1 ? &w->dram_read : &w->dram_write;
     const uint8_t tag = (uint8_t)((w->run->launch_number % 63 + 1) << 2);
-    const int row = sim_contiguous(a);
-    const uint32_t each = 0x01010101u; /* four sectors */
-    for (uint32_t m = row ? 1 : a->mask; m; m &= m - 1) {
-        const uint64_t at = row ? a->least : a->address[__builtin_ctz(m)],
-                       end = (row ? a->most : at) + a->bytes - 1;
-        uint64_t s = (at - r->base) >> 5, last = (end - r->base) >> 5;
-        for (; s + 3 <= last && s % 4 == 0; s += 4) { /* four equal marks at once */
-            sim_u32 *four = (sim_u32 *)(void *)&r->touched[s];
-            uint32_t was = __atomic_load_n(four, __ATOMIC_RELAXED);
-            const uint8_t now = touch((uint8_t)was, tag, bit);
-            if (was != each * (uint8_t)was)
-                break;
-            if (now == (uint8_t)was)
-                continue;
-            if (!__atomic_compare_exchange_n(four, &was, each * now, 0, __ATOMIC_RELAXED,
-                                             __ATOMIC_RELAXED))
-                break;
-            *count += 4;
+    const uint64_t base = r->base / SIM_SECTOR; /* allocations begin with a sector */
+    for (uint32_t i = 0; i < t->ranges; i++)
+        *count += first_touch(r->touched, t->first[i] - base, t->last[i] - base, tag, bit);
+    for (uint32_t i = 0; i < t->lines; i++)
+        for (uint32_t s = t->sectors[i]; s; s &= s - 1) {
+            const uint64_t at = t->first[i] * 4 + (uint32_t)__builtin_ctz(s) - base;
+            *count += first_touch(r->touched, at, at, tag, bit);
         }
-        for (; s <= last; s++) {
-            uint8_t old = __atomic_load_n(&r->touched[s], __ATOMIC_RELAXED), now;
-            while ((now = touch(old, tag, bit)) != old &&
-                   !__atomic_compare_exchange_n(&r->touched[s], &old, now, 1, __ATOMIC_RELAXED,
-                                                __ATOMIC_RELAXED))
-                continue;
-            *count += now != old;
-        }
-    }
 }
 
 void sim_count_access(struct sim_worker *w, const struct sim_access *a) {
@@ -254,14 +341,16 @@ void sim_count_access(struct sim_worker *w, const struct sim_access *a) {
     } else if (a->space == SIM_S_LOCAL) {
         c->local_requests++;
     } else if (a->space == SIM_S_GLOBAL && a->in->space != SIM_S_CONST) {
-        uint32_t sectors = distinct(a, 5);
-        struct moved m = coalesce(a, p->coalescing, sectors);
+        struct touched t;
+        find_touched(a, &t);
+        const uint32_t sectors = distinct(&t, 0);
+        struct moved m = coalesce(a, p->coalescing, &t, sectors);
         c->requests++;
         c->bytes += (uint64_t)sim_lanes_in(a->mask) * a->bytes;
         c->sectors += sectors;
         c->transactions += m.transactions;
         c->moved += m.bytes;
-        first_touch(w, a);
+        first_touches(w, a, &t);
     }
 }
 

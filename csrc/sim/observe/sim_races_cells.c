@@ -99,11 +99,10 @@ struct view {
     const struct sim_access *a;
     struct sim_race_block *r;
     int atomic, writes;
-    uint64_t alone;            /* all ones: blocks of this kernel cannot synchronize */
-    uint32_t launch;           /* tag of global cells */
-    uint64_t mine;             /* packed cell of this access by lane 0, of a whole word */
-    uint64_t before, own;      /* shared: cells below are ordered before all; own warp's cells */
-    struct sim_race_cell cell; /* the same, unpacked */
+    uint64_t alone;       /* all ones: blocks of this kernel cannot synchronize */
+    uint32_t launch;      /* tag of global cells */
+    uint64_t mine;        /* packed cell of this access by lane 0, of a whole word */
+    uint64_t before, own; /* shared: cells below are ordered before all; own warp's cells */
 };
 
 /* The store changes nothing: the bytes are already stored, or another lane of this instruction
@@ -264,27 +263,29 @@ static inline uint64_t shared_usual(uint64_t writer, uint64_t reader, uint64_t m
     return mine | (flags & ~early_r);
 }
 
-#define SHARED_ROW_BODY                                                                       \
-    uint64_t bad[SIM_LANES], any = 0, *mark = writes ? writers : readers;                     \
-    for (uint32_t i = 0; i < SIM_LANES; i++) {                                                \
-        const uint64_t made = shared_usual(writers[i], readers[i], mine + ((uint64_t)i << 8), \
-                                           writes, before, own, &bad[i]);                     \
-        mark[i] = (mark[i] & bad[i]) | (made & ~bad[i]);                                      \
-        any |= bad[i];                                                                        \
-    }                                                                                         \
-    uint32_t left = 0;                                                                        \
-    for (uint32_t i = 0; any && i < SIM_LANES; i++)                                           \
-        left |= (uint32_t)(bad[i] != 0) << i;                                                 \
-    return left;
+/* Consecutive words that lanes access: the lane of word i is lane + (i << up >> down). */
+struct row {
+    uint64_t mine; /* the cell of lane 0 */
+    uint32_t words, lane, up, down;
+};
 
-/* A warp that accesses 32 consecutive words; returns the lanes that need the full test. */
-#define SHARED_ROW_PARAMETERS                                                               \
-    uint64_t *restrict writers, uint64_t *restrict readers, uint64_t mine, uint64_t before, \
-        uint64_t own
-#define SHARED_ROW(name, target, is_write)               \
-    static target uint32_t name(SHARED_ROW_PARAMETERS) { \
-        enum { writes = is_write };                      \
-        SHARED_ROW_BODY                                  \
+/* Returns the words that need the full test, one bit each. */
+#define SHARED_ROW(name, target, writes)                                                           \
+    static target uint32_t name(uint64_t *restrict writers, uint64_t *restrict readers,            \
+                                struct row row, uint64_t before, uint64_t own) {                   \
+        uint64_t bad[SIM_LANES], any = 0, *mark = (writes) ? writers : readers;                    \
+        for (uint32_t i = 0; i < row.words; i++) {                                                 \
+            const uint64_t mine =                                                                  \
+                               row.mine + ((uint64_t)(row.lane + (i << row.up >> row.down)) << 8), \
+                           made = shared_usual(writers[i], readers[i], mine, writes, before, own,  \
+                                               &bad[i]);                                           \
+            mark[i] = (mark[i] & bad[i]) | (made & ~bad[i]);                                       \
+            any |= bad[i];                                                                         \
+        }                                                                                          \
+        uint32_t left = 0;                                                                         \
+        for (uint32_t i = 0; any && i < row.words; i++)                                            \
+            left |= (uint32_t)(bad[i] != 0) << i;                                                  \
+        return left;                                                                               \
     }
 SHARED_ROW(shared_read_plain, , 0)
 SHARED_ROW(shared_write_plain, , 1)
@@ -298,12 +299,43 @@ SHARED_ROW(shared_write_wide, __attribute__((target("avx2"))), 1)
 
 /* ---- one cell for each access of a lane to a word ---- */
 
+/* How a full warp's lanes divide into rows of consecutive words: one for each group of lanes. Sets
+ * the row's shape; returns 0 if they do not, or access parts of one row's words twice. */
+static int rows_of(const struct view *v, struct row *row) {
+    const struct sim_access *a = v->a;
+    const uint32_t bytes = a->bytes;
+    if (a->mask != SIM_FULL || a->group < 4 || v->atomic || bytes > 16 ||
+        (a->stride != (int64_t)bytes && (a->stride || v->writes || bytes < 4)))
+        return 0;
+    row->mine = v->mine;
+    row->up = bytes == 1 ? 2 : bytes == 2 ? 1 : 0;
+    row->down = bytes == 8 ? 1 : bytes == 16 ? 2 : 0;
+    row->words = a->group * bytes / 4;
+    if (bytes >= 4)
+        return 1;
+    row->mine |= (uint64_t)bytes << 4; /* the cells' unit */
+    return row->words && !((a->least | (uint64_t)a->step) & 3);
+}
+
+/* A lane's access to a whole word. */
+static struct sim_race_cell whole_cell(const struct view *v, uint32_t lane) {
+    const uint32_t x = v->warp->index, time = v->r->now[x];
+    const int shared = v->a->space == SIM_S_SHARED;
+    return (struct sim_race_cell){
+        .block = shared ? 0 : (uint32_t)(v->warp->block->linear & 0xffffff),
+        .warp = x,
+        .lane = lane,
+        .time = !shared && time > SIM_GLOBAL_TIME_MOST ? SIM_GLOBAL_TIME_MOST : time,
+        .pc = v->a->pc,
+        .bytes = 15,
+        .write = v->writes,
+        .atomic = v->atomic && v->writes};
+}
+
 /* bytes: size of the access; at: its offset in the word. */
 static struct sim_race_cell cell_of(const struct view *v, uint32_t lane, uint32_t bytes,
                                     uint32_t at) {
-    struct sim_race_cell c = v->cell;
-    c.lane = lane;
-    c.bytes = 15;
+    struct sim_race_cell c = whole_cell(v, lane);
     if (bytes < 4) {
         c.bytes = ((1u << bytes) - 1) << at;
         c.unit = bytes;
@@ -313,30 +345,50 @@ static struct sim_race_cell cell_of(const struct view *v, uint32_t lane, uint32_
     return c;
 }
 
-static int shared_access(const struct view *v) {
+/* The cell of a row's word. */
+static struct sim_race_cell cell_in(const struct view *v, const struct row *row, uint32_t i) {
+    struct sim_race_cell c = whole_cell(v, row->lane + (i << row->up >> row->down));
+    c.unit = v->a->bytes < 4 ? v->a->bytes : 0;
+    return c;
+}
+
+static int shared_row(const struct view *v, uint64_t word, struct row row) {
+    struct sim_race_block *r = v->r;
+    const int wide = v->w->run->wide;
+    const uint32_t words = row.words, first = row.lane;
+    for (uint32_t at = 0; at < words; at += SIM_LANES, word += SIM_LANES) {
+        row.words = words - at < SIM_LANES ? words - at : SIM_LANES;
+        row.lane = first + (at >> row.down);
+        uint32_t left = (v->writes ? (wide ? shared_write_wide : shared_write_plain)
+                                   : (wide ? shared_read_wide : shared_read_plain))(
+            r->writers + word, r->readers + word, row, v->before, v->own);
+        for (; left; left &= left - 1) {
+            const uint32_t i = (uint32_t)__builtin_ctz(left);
+            const struct sim_race_cell c = cell_in(v, &row, i);
+            if (shared_word(v, word + i, &c))
+                return 1;
+        }
+    }
+    return 0;
+}
+
+/* Lanes read the same words: one test, if there is no recent writer. Returns 0 if there is. */
+static int shared_uniform(const struct view *v, uint64_t word, uint32_t last_lane) {
+    struct sim_race_block *r = v->r;
+    for (uint64_t end = word + v->a->bytes / 4; word < end; word++) {
+        const uint64_t w = r->writers[word];
+        uint64_t bad, made = shared_usual(0, r->readers[word], v->mine | (uint64_t)last_lane << 8,
+                                          0, v->before, v->own, &bad);
+        if (bad || !(w < v->before || (w < v->own && !((w ^ v->mine) & S_WARP))))
+            return 0;
+        r->readers[word] = made | S_MANY;
+    }
+    return 1;
+}
+
+static int shared_lanes(const struct view *v, uint32_t mask) {
     const struct sim_access *a = v->a;
     struct sim_race_block *r = v->r;
-    uint32_t mask = a->mask;
-    if (a->bytes == 4 && sim_contiguous(a) && !v->atomic) {
-        const int wide = v->w->run->wide;
-        uint64_t *writers = r->writers + a->least / 4, *readers = r->readers + a->least / 4;
-        mask = (v->writes ? (wide ? shared_write_wide : shared_write_plain)
-                          : (wide ? shared_read_wide : shared_read_plain))(
-            writers, readers, v->mine, v->before, v->own);
-    } else if (a->mask == SIM_FULL && a->linear && !a->stride && !v->writes && !v->atomic &&
-               a->bytes >= 4) {
-        /* all lanes read the same words: one test, if there is no recent writer */
-        uint64_t word = a->least / 4, end = word + a->bytes / 4;
-        for (; word < end; word++) {
-            const uint64_t w = r->writers[word];
-            uint64_t bad, made = shared_usual(0, r->readers[word], v->mine | S_LANE, 0, v->before,
-                                              v->own, &bad);
-            if (bad || !(w < v->before || (w < v->own && !((w ^ v->mine) & S_WARP))))
-                break;
-            r->readers[word] = made | S_MANY;
-        }
-        mask = word == end ? 0 : mask;
-    }
     for (uint32_t m = mask; m; m &= m - 1) {
         const uint32_t lane = (uint32_t)__builtin_ctz(m);
         const uint64_t address = a->address[lane];
@@ -347,8 +399,16 @@ static int shared_access(const struct view *v) {
             continue;
         }
         for (uint64_t word = address / 4; word < (address + a->bytes) / 4; word++) {
-            uint64_t bad = 1, *mark = v->writes ? &r->writers[word] : &r->readers[word],
-                     made = v->atomic ? 0
+            uint64_t bad = 1, *mark = v->writes ? &r->writers[word] : &r->readers[word];
+            const uint64_t writer = r->writers[word];
+            if (r->readers[word] < v->before &&
+                (writer < v->before || (v->atomic && writer & S_WARPS))) {
+                /* not accessed since a barrier, or by atomics only */
+                if (v->writes || !v->atomic)
+                    *mark = v->mine + ((uint64_t)lane << 8);
+                continue;
+            }
+            uint64_t made = v->atomic ? 0
                                       : shared_usual(r->writers[word], r->readers[word],
                                                      v->mine + ((uint64_t)lane << 8), v->writes,
                                                      v->before, v->own, &bad);
@@ -360,6 +420,25 @@ static int shared_access(const struct view *v) {
             if (shared_word(v, word, &c))
                 return 1;
         }
+    }
+    return 0;
+}
+
+static uint32_t lanes_of_group(const struct sim_access *a, uint32_t lane) {
+    return (uint32_t)((1ull << a->group) - 1) << lane;
+}
+
+static int shared_access(const struct view *v) {
+    const struct sim_access *a = v->a;
+    struct row row;
+    if (!rows_of(v, &row))
+        return shared_lanes(v, a->mask);
+    for (row.lane = 0; row.lane < SIM_LANES; row.lane += a->group) {
+        const uint64_t word = a->address[row.lane] / 4;
+        if (a->stride ? shared_row(v, word, row)
+                      : !shared_uniform(v, word, row.lane + a->group - 1) &&
+                            shared_lanes(v, lanes_of_group(a, row.lane)))
+            return 1;
     }
     return 0;
 }
@@ -497,25 +576,32 @@ static inline uint64_t global_usual(uint64_t c, uint64_t mine, int writes, uint6
     return (c & keep) | ((mine | (flags & present & ~again)) & ~keep);
 }
 
-#define GLOBAL_ROW(name, target, is_write)                                                \
-    static target uint32_t name(uint64_t *restrict cells, uint64_t mine, uint64_t alone,  \
-                                uint32_t shift, uint64_t lane) {                          \
-        uint64_t bad[SIM_LANES], any = 0;                                                 \
-        for (uint32_t i = 0; i < SIM_LANES; i++) {                                        \
-            const uint64_t old = cells[i],                                                \
-                           made = global_usual(old, mine + ((lane + (i >> shift)) << 10), \
-                                               is_write, alone, &bad[i]);                 \
-            cells[i] = (old & bad[i]) | (made & ~bad[i]);                                 \
-            any |= bad[i];                                                                \
-        }                                                                                 \
-        uint32_t left = 0;                                                                \
-        for (uint32_t i = 0; any && i < SIM_LANES; i++)                                   \
-            left |= (uint32_t)(bad[i] != 0) << i;                                         \
-        return left;                                                                      \
+/* Returns the words that need the full test, one bit each. Words that this launch has not accessed
+ * yet, usually all, need none. Blocks on other host threads may change a cell meanwhile: one of the
+ * two remains, as if they came one after the other. */
+#define GLOBAL_ROW(name, target, writes)                                                    \
+    static target uint32_t name(uint64_t *restrict cells, struct row row, uint64_t alone) { \
+        uint64_t bad[SIM_LANES], any = 0, first = row.mine + ((uint64_t)row.lane << 10);    \
+        for (uint32_t i = 0; i < row.words; i++)                                            \
+            any |= WHEN(!((cells[i] ^ first) & G_LAUNCH));                                  \
+        if (!any) {                                                                         \
+            for (uint32_t i = 0; i < row.words; i++)                                        \
+                cells[i] = first + ((uint64_t)(i << row.up >> row.down) << 10);             \
+            return 0;                                                                       \
+        }                                                                                   \
+        any = 0;                                                                            \
+        for (uint32_t i = 0; i < row.words; i++) {                                          \
+            const uint64_t old = cells[i],                                                  \
+                           mine = first + ((uint64_t)(i << row.up >> row.down) << 10),      \
+                           made = global_usual(old, mine, writes, alone, &bad[i]);          \
+            cells[i] = (old & bad[i]) | (made & ~bad[i]);                                   \
+            any |= bad[i];                                                                  \
+        }                                                                                   \
+        uint32_t left = 0;                                                                  \
+        for (uint32_t i = 0; any && i < row.words; i++)                                     \
+            left |= (uint32_t)(bad[i] != 0) << i;                                           \
+        return left;                                                                        \
     }
-/* 32 consecutive words, of lanes from `lane` on, 2^shift words a lane; returns the words that need
- * the full test. Blocks on other host threads may change a cell meanwhile: one of the two remains,
- * as if they came one after the other. */
 GLOBAL_ROW(global_read_plain, , 0)
 GLOBAL_ROW(global_write_plain, , 1)
 #if defined(__x86_64__)
@@ -526,33 +612,32 @@ GLOBAL_ROW(global_write_wide, __attribute__((target("avx2"))), 1)
 #define global_write_wide global_write_plain
 #endif
 
-static int global_row(const struct view *v, struct sim_region *region) {
-    const struct sim_access *a = v->a;
-    const uint32_t words = a->bytes / 4, shift = (uint32_t)__builtin_ctz(words);
+static int global_row(const struct view *v, struct sim_region *region, uint64_t word,
+                      struct row row) {
     const int wide = v->w->run->wide;
-    uint64_t word = (a->least - region->base) / 4;
-    for (uint32_t part = 0; part < words; part++, word += SIM_LANES) {
-        const uint32_t first = part * SIM_LANES >> shift;
+    const uint32_t words = row.words, first = row.lane;
+    for (uint32_t at = 0; at < words; at += SIM_LANES, word += SIM_LANES) {
+        row.words = words - at < SIM_LANES ? words - at : SIM_LANES;
+        row.lane = first + (at >> row.down);
         uint32_t left = (v->writes ? (wide ? global_write_wide : global_write_plain)
                                    : (wide ? global_read_wide : global_read_plain))(
-            region->cells + word, v->mine, v->alone, shift, first);
+            region->cells + word, row, v->alone);
         for (; left; left &= left - 1) {
             const uint32_t i = (uint32_t)__builtin_ctz(left);
-            if (global_word(v, region, word + i, cell_of(v, first + (i >> shift), 4, 0)))
+            if (global_word(v, region, word + i, cell_in(v, &row, i)))
                 return 1;
         }
     }
     return 0;
 }
 
-/* All lanes read the same words. Returns 1 when done. */
-static int global_uniform(const struct view *v, struct sim_region *region) {
-    const struct sim_access *a = v->a;
-    uint64_t word = (a->least - region->base) / 4, end = word + a->bytes / 4;
-    for (; word < end; word++) {
+/* Lanes up to this one read the same words. Returns 1 when done. */
+static int global_uniform(const struct view *v, struct sim_region *region, uint64_t word,
+                          uint32_t last_lane) {
+    for (uint64_t end = word + v->a->bytes / 4; word < end; word++) {
         uint64_t *cell = &region->cells[word], bad, old = __atomic_load_n(cell, __ATOMIC_RELAXED),
                  made;
-        made = global_usual(old, v->mine | G_LANE | G_MANY, 0, v->alone, &bad);
+        made = global_usual(old, v->mine | (uint64_t)last_lane << 10 | G_MANY, 0, v->alone, &bad);
         if (bad || (made & G_WRITE))
             return 0;
         if (made != old)
@@ -561,15 +646,29 @@ static int global_uniform(const struct view *v, struct sim_region *region) {
     return 1;
 }
 
-static int global_access(const struct view *v) {
-    const struct sim_access *a = v->a;
-    const int plain = a->region && !a->region->read_only && !v->atomic && a->bytes >= 4 &&
-                      a->bytes <= 16 && a->mask == SIM_FULL && a->linear;
-    if (plain && sim_contiguous(a) && !(v->writes && a->region->any_after))
-        return global_row(v, a->region);
-    if (plain && !a->stride && !v->writes && global_uniform(v, a->region))
+/* The common case of an access to a part of a word, which no other thread accesses or writes.
+ * Returns 0 if it is another. */
+static int part_usual(const struct view *v, struct sim_region *region, uint64_t offset,
+                      uint32_t lane) {
+    const uint32_t bytes = v->a->bytes, at = offset & 3;
+    uint64_t *cell = &region->cells[offset / 4], old = __atomic_load_n(cell, __ATOMIC_RELAXED);
+    uint64_t mine = (v->mine & ~G_BYTES) | (uint64_t)((1u << bytes) - 1) << at |
+                    (uint64_t)bytes << 4 | (uint64_t)((lane - at / bytes) % SIM_LANES) << 10;
+    if (v->atomic || (v->writes && region->any_after))
         return 0;
-    for (uint32_t m = a->mask; m; m &= m - 1) {
+    if (!((old ^ mine) & G_LAUNCH)) { /* else this launch's first access */
+        if (!((old ^ mine) & ~G_BYTES) && !(old & G_FLAGS))
+            mine |= old & G_BYTES; /* the same access, to other bytes */
+        else if (v->writes || (old & G_WRITE) || (old & mine & G_BYTES))
+            return 0;
+    }
+    __atomic_store_n(cell, mine, __ATOMIC_RELAXED);
+    return 1;
+}
+
+static int global_lanes(const struct view *v, uint32_t mask) {
+    const struct sim_access *a = v->a;
+    for (uint32_t m = mask; m; m &= m - 1) {
         const uint32_t lane = (uint32_t)__builtin_ctz(m);
         const uint64_t address = a->address[lane];
         struct sim_region *region =
@@ -578,17 +677,25 @@ static int global_access(const struct view *v) {
             continue;
         const uint64_t offset = address - region->base;
         if (a->bytes < 4) {
-            if (global_word(v, region, offset / 4, cell_of(v, lane, a->bytes, offset & 3)))
+            if (!part_usual(v, region, offset, lane) &&
+                global_word(v, region, offset / 4, cell_of(v, lane, a->bytes, offset & 3)))
                 return 1;
             continue;
         }
         for (uint64_t word = offset / 4; word < (offset + a->bytes) / 4; word++) {
             uint64_t *cell = &region->cells[word], bad = 1;
-            if (!v->atomic && !(v->writes && region->any_after)) {
+            if (!(v->writes && region->any_after)) {
                 const uint64_t old = __atomic_load_n(cell, __ATOMIC_RELAXED),
-                               made = global_usual(old, v->mine + ((uint64_t)lane << 10), v->writes,
-                                                   v->alone, &bad);
-                if (SIM_LIKELY(!bad)) {
+                               mine = v->mine + ((uint64_t)lane << 10);
+                if ((old ^ mine) & G_LAUNCH ||
+                    (v->atomic && (old & (G_WRITE | G_WARPS)) == (G_WRITE | G_WARPS))) {
+                    /* this launch's first access, or atomics only */
+                    if (v->writes || !v->atomic)
+                        __atomic_store_n(cell, mine, __ATOMIC_RELAXED);
+                    continue;
+                }
+                const uint64_t made = global_usual(old, mine, v->writes, v->alone, &bad);
+                if (SIM_LIKELY(!bad && !v->atomic)) {
                     if (made != old)
                         __atomic_store_n(cell, made, __ATOMIC_RELAXED);
                     continue;
@@ -601,36 +708,47 @@ static int global_access(const struct view *v) {
     return 0;
 }
 
+static int global_access(const struct view *v) {
+    const struct sim_access *a = v->a;
+    struct sim_region *region = a->region;
+    struct row row;
+    if (!region || region->read_only || (v->writes && region->any_after) || !rows_of(v, &row))
+        return global_lanes(v, a->mask);
+    for (row.lane = 0; row.lane < SIM_LANES; row.lane += a->group) {
+        const uint64_t word = (a->address[row.lane] - region->base) / 4;
+        if (a->stride ? global_row(v, region, word, row)
+                      : !global_uniform(v, region, word, row.lane + a->group - 1) &&
+                            global_lanes(v, lanes_of_group(a, row.lane)))
+            return 1;
+    }
+    return 0;
+}
+
 /* ---- the event ---- */
 
 int sim_races_access(struct sim_worker *w, struct sim_warp *warp, const struct sim_access *a) {
     struct sim_run *run = w->run;
     const int shared = a->space == SIM_S_SHARED, order = a->in->order;
     const uint32_t x = warp->index;
-    struct view v = {.w = w,
-                     .warp = warp,
-                     .a = a,
-                     .r = warp->block->races,
-                     .writes = a->kind != SIM_ACCESS_LOAD,
-                     .alone = run->kernel->communicates ? 0 : ~0ull,
-                     .launch = run->launch_number % 255 + 1};
+    struct view v;
+    v.w = w;
+    v.warp = warp;
+    v.a = a;
+    v.r = warp->block->races;
+    v.writes = a->kind != SIM_ACCESS_LOAD;
+    v.alone = run->kernel->communicates ? 0 : ~0ull;
+    v.launch = run->launch_number % 255 + 1;
     v.atomic = a->kind >= SIM_ACCESS_ATOMIC || order >= SIM_ORDER_RELAXED ||
                (order == SIM_ORDER_VOLATILE && !shared) ||
                (a->in->op == SIM_OP_LD && a->in->sub == SIM_LD_COMPARED);
-    v.cell = (struct sim_race_cell){.warp = x,
-                                    .time = v.r->now[x],
-                                    .pc = a->pc,
-                                    .bytes = 15,
-                                    .write = v.writes,
-                                    .atomic = v.atomic && v.writes};
+    const int steps = shared && run->in_step && order == SIM_ORDER_VOLATILE;
+    if (steps) {
+        v.r->stepping[x] = 1;
+        sim_races_step(run, warp);
+    }
+    const struct sim_race_cell cell = whole_cell(&v, 0);
     if (shared) {
-        const int steps = run->in_step && order == SIM_ORDER_VOLATILE;
-        if (steps) {
-            v.r->stepping[x] = 1;
-            sim_races_step(run, warp);
-            v.cell.time = v.r->now[x];
-        }
-        v.mine = pack_shared(&v.cell);
+        v.mine = pack_shared(&cell);
         v.before = (uint64_t)v.r->floor[x] << S_TIME_SHIFT;
         v.own = (uint64_t)v.r->known[x][x] << S_TIME_SHIFT;
         const int ends = shared_access(&v);
@@ -638,9 +756,6 @@ int sim_races_access(struct sim_worker *w, struct sim_warp *warp, const struct s
             sim_races_step(run, warp);
         return ends;
     }
-    v.cell.block = (uint32_t)(warp->block->linear & 0xffffff);
-    if (v.cell.time > SIM_GLOBAL_TIME_MOST)
-        v.cell.time = SIM_GLOBAL_TIME_MOST;
-    v.mine = pack_global(&v.cell, v.launch);
+    v.mine = pack_global(&cell, v.launch);
     return global_access(&v);
 }
