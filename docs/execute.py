@@ -20,12 +20,10 @@ NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 WITHOUT_GPU = {"GPUOPT_CUDA_DRIVER": "none", "GPUOPT_DEVICE": "", "COLUMNS": "100"}
 
 
-def executed(path: Path, environment: dict[str, str] = WITHOUT_GPU) -> Any:
-    """Return a notebook with the outputs of a new run."""
+def executed(notebook: Any, environment: dict[str, str] = WITHOUT_GPU) -> Any:
+    """Execute a notebook in a new kernel and an empty folder; return it with its outputs."""
     import nbclient
-    import nbformat
 
-    notebook = nbformat.read(path, as_version=4)
     with tempfile.TemporaryDirectory() as folder:
         client = nbclient.NotebookClient(
             notebook,
@@ -53,7 +51,7 @@ def main() -> int:
     names = parser.parse_args().names
     for path in sorted(NOTEBOOKS.glob("*.ipynb")):
         if not names or path.stem in names:
-            nbformat.write(executed(path), path)
+            nbformat.write(executed(nbformat.read(path, as_version=4)), path)
             print(f"{path.name}: {path.stat().st_size / 1e3:,.0f} kB")
     return 0
 

@@ -91,7 +91,7 @@ class Experiment(Result):
             *self.columns,
             Column("share", "share", ".0%"),
             Column("deck", "deck"),
-            Column("reading", "reading", left=True),
+            Column("reading", "reading", left=True, least=24),
         ]
         return Table(columns, [vars(row) | row.parameters | row.values for row in self.rows])
 

@@ -13,6 +13,7 @@ from gpuopt.catalog.rungs import Rung
 from gpuopt.observe.counters import BESIDE, Counters, cells, columns
 from gpuopt.util.table import Column
 
+CONTEXT = 3  # equal lines that a difference shows beside those that differ, on each side
 FORMAT = 1  # the version of to_dict's format
 
 
@@ -216,9 +217,16 @@ class Diff:
         columns = self.after.columns
         old, new = list(_coloured(self.before.lines)), list(_coloured(self.after.lines))
         rows = []
-        for tag, left, right in self._rows():
+        groups = list(self._rows())
+        for at, (tag, left, right) in enumerate(groups):
             if tag == "equal":
-                rows += [_html_row(*new[number], columns) for number in right]
+                first = CONTEXT if at else 0
+                last = len(right) - (CONTEXT if at < len(groups) - 1 else 0)
+                shown = [_html_row(*new[number], columns) for number in right]
+                if last - first > 1:
+                    note = _html_note(f"⋮ {last - first} equal lines", columns)
+                    shown[first:last] = [note]
+                rows += shown
                 continue
             rows += [_html_row(*old[number], columns, "-", "#ffe3d1") for number in left]
             rows += [_html_row(*new[number], columns, "+", "#d6ecfa") for number in right]
@@ -267,6 +275,11 @@ def _html_row(
     cells.append(f'<td style="{_NUMBER}">{each.number or ""}</td>')
     cells.append(f'<td style="{_CELL}{back}"><pre style="{_CODE}">{sign} {code}</pre></td>')
     return f"<tr>{''.join(cells)}</tr>"
+
+
+def _html_note(text: str, shown: list[Column]) -> str:
+    span = 2 + len(shown)
+    return f'<tr><td colspan="{span}" style="{_CELL};color:#5c5c5c">{escape(text)}</td></tr>'
 
 
 def _html_head(shown: list[Column]) -> str:

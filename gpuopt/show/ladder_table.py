@@ -345,7 +345,7 @@ def html(measured: Ladder) -> str:
             record["bank_conflicts"] = row.counted.counters.bank_conflicts
             record["load_sectors"] = row.counted.counters.sectors_per_load
             record["store_sectors"] = row.counted.counters.sectors_per_store
-    about = Column("lesson", "what is new", left=True)
+    about = Column("lesson", "what is new", left=True, least=32)
     title = f"{measured.title}{blocks(measured)}, on {measured.device.description}"
     table = Table([TITLE, *_SHORT, *DECK, about], told).html(title)
     if not any(each["changed"] for each in told):

@@ -336,6 +336,7 @@ def bars(
     names: list[str],
     series: list[tuple[str, list[float | None], str, str]],
     scale: str,
+    narrow: bool = False,
 ) -> None:
     """Draw groups of horizontal bars, the first name on top, each with its number at its end."""
     height = 0.8 / len(series)
@@ -346,7 +347,7 @@ def bars(
         ax.set_xscale("log")
         ax.set_xlim(least / 2, most * 8)
     else:
-        ax.set_xlim(0, most * 1.25)
+        ax.set_xlim(0, most * (1.5 if narrow else 1.25))
     for at, (name, values, face, hatch) in enumerate(series):
         y = [row + (at - (len(series) - 1) / 2) * height for row in range(len(names))]
         ax.barh(y, [value or 0 for value in values], height * 0.9, color=face, edgecolor=INK,
@@ -359,9 +360,11 @@ def bars(
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.set_xlabel(scale)
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.6g}")
+    ax.xaxis.set_major_formatter(
+        lambda value, _: f"{value:,.0f}" if value >= 1000 else f"{value:g}"
+    )
     if not logarithmic:
-        ax.locator_params(axis="x", nbins=5)
+        ax.locator_params(axis="x", nbins=3 if narrow else 5)
     ax.grid(True, axis="x", color=PALE, lw=0.5)
     ax.set_axisbelow(True)
 
@@ -393,7 +396,7 @@ def ladder(measured: Ladder, ax: Axes | None = None) -> Axes:
         bars(ax, names, [("warp instructions", values, PALE, "")], "warp instructions")
     if conflicts:
         other = ax.figure.axes[1]
-        bars(other, names, [("bank conflicts", conflicts, PALE, "xx")], "bank conflicts")
+        bars(other, names, [("bank conflicts", conflicts, PALE, "xx")], "bank conflicts", True)
         other.tick_params(axis="y", length=0)
     if beside:
         other = ax.figure.axes[-1]
@@ -401,7 +404,7 @@ def ladder(measured: Ladder, ax: Axes | None = None) -> Axes:
         rates = decks + [None] * peers
         every = [*names, *(f"{each.name} {each.version}" for each in measured.peers)]
         bars(other, every, [("deck", rates, "white", "..")],
-              f"{unit}, the deck's {measured.deck[0]}")  # fmt: skip
+              f"{unit}, the deck's {measured.deck[0]}", narrow=bool(conflicts))  # fmt: skip
         other.tick_params(axis="y", length=0)
     return ax
 

@@ -14,6 +14,7 @@ T = TypeVar("T")
 
 _CELL = "padding:2px 8px;vertical-align:top;"
 _RIGHT, _LEFT = "text-align:right;white-space:nowrap", "text-align:left"
+_HEAD = "text-align:right;white-space:normal"  # titles wrap, numbers do not
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,12 @@ class Table:
 
         def cells(row: Sequence[str], tag: str) -> str:
             made = []
-            for cell, column in zip(row, self.columns, strict=True):
-                style = f' style="{_CELL}{_LEFT if column.left else _RIGHT}"' if styled else ""
+            for at, (cell, column) in enumerate(zip(row, self.columns, strict=True)):
+                side = _LEFT if column.left else _HEAD if tag == "th" else _RIGHT
+                wide = "" if at else ";white-space:nowrap"  # the name of a row
+                if at and column.left and column.least:
+                    wide = f";min-width:{column.least}ch"
+                style = f' style="{_CELL}{side}{wide}"' if styled else ""
                 made.append(f"<{tag}{style}>{escape(cell)}</{tag}>")
             return f"<tr>{''.join(made)}</tr>"
 

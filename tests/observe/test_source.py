@@ -126,6 +126,7 @@ def test_html(pygments, monkeypatch):
     both = checked(gpuopt.diff("reduce", 2, 3)._repr_html_()).text
     assert "const unsigned left = 2 * s * t;" in both and "s = blockDim.x / 2" in both
     assert html.count("<pre") == len(source.lines)
+    assert "⋮" in checked(gpuopt.diff("stencil1d", "2-historical", 2)._repr_html_()).text
     assert not re.search(r"<span[^>]*>\s+</span>", html), "converters drop the indentation"
     indented = next(each.text for each in source.lines if "partial[t] = Op" in each.text)
     assert f">  {indented}<" in re.sub(r"<(?!/?pre)[^>]*>", "", html).replace("&gt;", ">")
