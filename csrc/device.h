@@ -206,6 +206,13 @@ struct device_trace {
     bool truncated;
 };
 
+/* How a launch's work is spread; see sim_spread in sim.h. */
+struct device_spread {
+    uint64_t steps, longest_steps, longest_block, long_blocks;
+    double balance;
+    uint64_t lone_sectors;
+};
+
 /* One launch as a device counted it. Its pointers are valid until the receiving function returns.
  */
 struct device_report {
@@ -214,8 +221,9 @@ struct device_report {
     unsigned warps_resident, warps_most; /* per multiprocessor: theoretical occupancy */
     const char *limiter;                 /* what limits the occupancy */
     double achieved_occupancy;           /* from 0 to 1 */
-    const char *output;                  /* text that the kernel printed */
-    const uint64_t *values;              /* in the order of the kind's counter table */
+    struct device_spread spread;
+    const char *output;     /* text that the kernel printed */
+    const uint64_t *values; /* in the order of the kind's counter table */
     const struct device_line *lines;
     size_t line_count;
     const struct device_line *statements; /* those that were executed, in the code's order */

@@ -2,6 +2,8 @@
 
 from gpuopt import experiments as experiments, models as models
 from gpuopt._core import __version__ as __version__
+from gpuopt.advice.explain import explain as explain
+from gpuopt.advice.explanation import Advice as Advice, Explanation as Explanation
 from gpuopt.arrays.device_array import DeviceArray as DeviceArray, empty as empty
 from gpuopt.catalog.devices import (
     Availability as Availability,

@@ -650,6 +650,7 @@ static enum status hand_over(const struct record *record, device_report_function
     if (traced)
         describe_trace(traced, instructions, &trace);
     const struct sim_occupancy *occupancy = sim_report_occupancy(record->report);
+    const struct sim_spread *spread = sim_report_spread(record->report);
     const struct device_report report = {
         .kernel = record->kernel,
         .grid = {record->grid[0], record->grid[1], record->grid[2]},
@@ -660,6 +661,8 @@ static enum status hand_over(const struct record *record, device_report_function
         .limiter = occupancy->limiter,
         .output = sim_report_output(record->report),
         .achieved_occupancy = sim_report_achieved_occupancy(record->report),
+        .spread = {spread->steps, spread->longest_steps, spread->longest_block, spread->long_blocks,
+                   spread->balance, spread->lone_sectors},
         .values = (const uint64_t *)sim_report_counters(record->report),
         .lines = lines,
         .line_count = line_count,

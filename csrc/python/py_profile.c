@@ -201,7 +201,8 @@ static void tell(void *state, const struct device_report *report) {
     if (telling->failed)
         return;
     PyObject *launch = Py_BuildValue(
-        "{s:s, s:s, s:(III), s:(III), s:I, s:I, s:I, s:s, s:d, s:N, s:N, s:N, s:N, s:N, s:N}",
+        "{s:s, s:s, s:(III), s:(III), s:I, s:I, s:I, s:s, s:d, s:N, s:N, s:N, s:N, s:N, s:N, "
+        "s:(KKKKdK)}",
         "device", telling->device, "kernel", report->kernel, "grid", report->grid[0],
         report->grid[1], report->grid[2], "block", report->block[0], report->block[1],
         report->block[2], "shared_bytes", report->shared_bytes, "warps_resident",
@@ -211,7 +212,11 @@ static void tell(void *state, const struct device_report *report) {
         "values", values_list(report->values, telling->ops->counter_count), "lines",
         lines_list(report, telling->ops->counter_count), "statements",
         statements_list(report, telling->ops->counter_count), "findings", findings_list(report),
-        "trace", trace_dict(report->trace));
+        "trace", trace_dict(report->trace), "spread", (unsigned long long)report->spread.steps,
+        (unsigned long long)report->spread.longest_steps,
+        (unsigned long long)report->spread.longest_block,
+        (unsigned long long)report->spread.long_blocks, report->spread.balance,
+        (unsigned long long)report->spread.lone_sectors);
     telling->failed = !launch;
     for (PyObject *at = telling->recording; at != Py_None && !telling->failed;
          at = PyTuple_GetItem(at, OUTER)) {

@@ -299,6 +299,14 @@ struct sim_launch {
     const struct sim_trace_request *trace; /* NULL: no recording */
 };
 
+/* How a launch's work is spread over its blocks and multiprocessors, and its sectors over DRAM. */
+struct sim_spread {
+    uint64_t steps, longest_steps, longest_block; /* of all blocks; of the longest; its index */
+    uint64_t long_blocks;                         /* with more than 1.25 times the average */
+    double balance;        /* busy time of the multiprocessors over that of the busiest */
+    uint64_t lone_sectors; /* read, and the other sector of their 64 bytes was not touched */
+};
+
 /* A source line's share of a launch, or one PTX statement's. */
 struct sim_line {
     const char *file;
@@ -392,6 +400,7 @@ const char *sim_report_output(const struct sim_report *report);
 /* sm__warps_active.avg.pct_of_peak_sustained_active, from 0 to 1: active warps over the maximum,
  * averaged over the multiprocessors' time (see sim_occupancy.c). */
 double sim_report_achieved_occupancy(const struct sim_report *report);
+const struct sim_spread *sim_report_spread(const struct sim_report *report);
 const struct sim_trace *sim_report_trace(const struct sim_report *report); /* NULL: not requested */
 
 /* Counter names for generic code: iterate i from 0 to sim_counter_count(). */

@@ -358,7 +358,7 @@ static int by_block(const void *a, const void *b) {
 static int fill_report(struct sim_run *run, struct sim_worker *workers, unsigned count,
                        struct sim_report *report) {
     int whole = sim_count_report(run, workers, count, report) &&
-                sim_occupancy_achieved(run, &report->achieved_occupancy) &&
+                sim_occupancy_achieved(run, &report->achieved_occupancy, &report->spread) &&
                 sim_printf_report(run, &report->output);
     report->occupancy = run->occupancy;
     report->recorder = run->recorder;
@@ -515,6 +515,10 @@ size_t sim_report_findings(const struct sim_report *report, const struct sim_fin
 
 const struct sim_occupancy *sim_report_occupancy(const struct sim_report *report) {
     return &report->occupancy;
+}
+
+const struct sim_spread *sim_report_spread(const struct sim_report *report) {
+    return &report->spread;
 }
 
 double sim_report_achieved_occupancy(const struct sim_report *report) {

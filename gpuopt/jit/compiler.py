@@ -56,10 +56,13 @@ _HINTS = (
 
 
 class Text(NamedTuple):
-    """A source as it was given: the name of its file, and its text."""
+    """A source as it was given: its file's name, its text, and how it was compiled."""
 
     name: str
     text: str
+    options: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
 
 
 class Made(NamedTuple):
@@ -239,7 +242,7 @@ def _checked(made: dict[str, Any], seconds: float, folders: Sequence[str]) -> di
 # --- compiling
 
 
-class _Request(NamedTuple):
+class Request(NamedTuple):
     """Everything that a result depends on, except the compiler."""
 
     text: Text
@@ -250,7 +253,7 @@ class _Request(NamedTuple):
     include: tuple[str, ...]
 
 
-def _source(request: _Request, compiler: Compiler) -> bytes:
+def _source(request: Request, compiler: Compiler) -> bytes:
     text = request.text.text
     if compiler.kind == "nvcc":  # it has no name expressions: their addresses instantiate them
         used = (
@@ -261,7 +264,7 @@ def _source(request: _Request, compiler: Compiler) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _compile(request: _Request, compiler: Compiler, seconds: float) -> Made:
+def _compile(request: Request, compiler: Compiler, seconds: float) -> Made:
     """Run the compiler."""
     text = request.text
     found = scan.headers(text.text, text.name)
@@ -315,7 +318,7 @@ def _with_short_files(ptx: bytes, name: str, own: Sequence[str]) -> bytes:
 def _renamed(ptx: bytes, symbols: dict[str, str]) -> tuple[bytes, dict[str, str]]:
     """Rename the kernels of a PTX text to what findings and profiles are to show."""
     new: dict[str, str] = {}
-    taken = set(re.findall(rb"[\w$]+", ptx))
+    taken = set(re.findall(rb"(?<![%.\w$])[\w$]+", ptx))
     for name, symbol in symbols.items():
         shown = naming.identifier(name)
         if symbol not in new and shown and not shown[0].isdigit():
@@ -333,7 +336,7 @@ def _renamed(ptx: bytes, symbols: dict[str, str]) -> tuple[bytes, dict[str, str]
     return ptx, {name: new.get(symbol, symbol) for name, symbol in symbols.items()}
 
 
-def build(request: _Request, seconds: float) -> Made:
+def build(request: Request, seconds: float) -> Made:
     """Return a request's results: remembered, kept on disk, or compiled now."""
     compiler = find()
     state = (request, compiler, _state(request.include), FORMAT, _core.__version__)
@@ -457,5 +460,6 @@ def compile(
         raise ValueError(f"time_limit: must be above 0 seconds, not {time_limit}")
     device = _core.Module(None, device).device
     architecture, exact = _arch(arch, device)
-    made = build(_Request(text, options, architecture, exact, wanted, folders), seconds)
+    text = Text(text.name, text.text, options, wanted, folders)
+    made = build(Request(text, options, architecture, exact, wanted, folders), seconds)
     return Module(made.ptx, device, made.image or None, made.symbols, text, made.log)

@@ -93,6 +93,30 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Spread:
+    """How a launch's work is spread over its blocks, multiprocessors and DRAM.
+
+    Attributes
+    ----------
+    steps, longest_steps, longest_block : int
+        Instructions in sequence of all blocks; those of the longest block; its linear index.
+    long_blocks : int
+        Blocks with more than 1.25 times the average.
+    balance : float
+        Busy time of the multiprocessors over that of the busiest, from 0 to 1.
+    lone_sectors : int
+        32-byte sectors that were read while the other one of their 64 bytes was not touched.
+    """
+
+    steps: int = 0
+    longest_steps: int = 0
+    longest_block: int = 0
+    long_blocks: int = 0
+    balance: float = 1.0
+    lone_sectors: int = 0
+
+
+@dataclass(frozen=True)
 class Launch:
     """The counters of one launch of a kernel.
 
@@ -126,6 +150,8 @@ class Launch:
         (256 KiB per block), then a line that reports the cut. Nothing is printed.
     device : str
         The device that ran it, as "sim:g80".
+    spread : Spread
+        How its work is spread over blocks, multiprocessors and DRAM.
 
     Examples
     --------
@@ -148,6 +174,7 @@ class Launch:
     output: str = ""
     device: str = ""
     statements: list[Statement] = field(default_factory=list, repr=False, metadata=serialise.UNTOLD)
+    spread: Spread = Spread()
 
     def record(self) -> dict[str, Any]:
         """Return a flat dict of the launch, its counters and ratios, for pandas."""
@@ -203,4 +230,5 @@ def launch_of(told: dict[str, Any]) -> Launch:
         output=told["output"],
         device=told["device"],
         statements=[Statement(*each) for each in told["statements"]],
+        spread=Spread(*told["spread"]),
     )

@@ -333,7 +333,7 @@ def test_processes_and_threads_compile_at_once(bundling, empty_cache):
 
 def test_machine_code_for_a_gpu(nvrtc):
     text = compiler.Text("kernel.cu", SCALE)
-    made = compiler.build(compiler._Request(text, (), "sm_90", True, ("scale",), ()), 60)
+    made = compiler.build(compiler.Request(text, (), "sm_90", True, ("scale",), ()), 60)
     assert made.image[:4] == b"\x7fELF"
     assert made.symbols["scale"] == "_Z5scaleifPKfPf"
     assert b"_Z5scaleifPKfPf" in made.ptx

@@ -18,6 +18,7 @@ PYTHON_LAYERS = (
     "ptx",
     "jit",
     "observe",
+    "advice",
     "show",
     "measure",
     "experiments",

@@ -249,6 +249,7 @@ struct sim_report {
     size_t finding_count;
     struct sim_occupancy occupancy;
     double achieved_occupancy;
+    struct sim_spread spread;
     char *output; /* text printed by the kernel, or NULL */
     struct sim_recorder *recorder;
 };

@@ -546,10 +546,27 @@ static int copy_statements(const struct sim_kernel *k, struct sim_report *report
     return report->statement_texts != NULL;
 }
 
+/* Sectors that this launch has read without touching the other sector of their 64 bytes, which DRAM
+ * delivers together. */
+static uint64_t lone_sectors(const struct sim_run *run) {
+    const uint8_t tag = (uint8_t)((run->launch_number % 63 + 1) << 2);
+    uint64_t count = 0;
+    for (size_t i = 0; i < run->gpu->region_count; i++) {
+        const struct sim_region *r = &run->gpu->regions[i];
+        for (uint64_t s = 0; r->touched && s <= r->bytes / SIM_SECTOR; s += 2) {
+            const uint8_t one = r->touched[s], two = r->touched[s + 1];
+            const int first = (one & ~3) == tag, second = (two & ~3) == tag;
+            count += first != second && ((first ? one : two) & 1);
+        }
+    }
+    return count;
+}
+
 int sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned count,
                      struct sim_report *report) {
     const struct sim_kernel *k = run->kernel;
     size_t capacity = 0, statements = 0;
+    report->spread.lone_sectors = lone_sectors(run);
     struct sim_block_count block = {0, 0};
     for (uint32_t pc = 0; pc < k->code_count; pc++) {
         struct sim_pc_count sum = {0};

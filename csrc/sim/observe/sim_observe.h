@@ -47,7 +47,7 @@ int sim_undefined_load(struct sim_request *l, const struct sim_region *own, uint
 void sim_undefined_store(const struct sim_request *l);
 /* ---- sim_occupancy.c: returns 0 when out of memory ---- */
 int sim_occupancy_note(struct sim_run *run, const struct sim_block *block);
-int sim_occupancy_achieved(const struct sim_run *run, double *achieved);
+int sim_occupancy_achieved(const struct sim_run *run, double *achieved, struct sim_spread *spread);
 /* ---- sim_trace.c: the observer that records. A traced block runs a copy of the code in which
  * SIM_OP_TRACE replaces every instruction, so other blocks pay nothing. ----
  */

@@ -51,13 +51,13 @@ int sim_occupancy_note(struct sim_run *run, const struct sim_block *block) {
 }
 
 /* Average of active warps over the maximum of a multiprocessor, for the time in which it has any; 0
- * where no block has ended. Returns 0 when out of memory. */
-int sim_occupancy_achieved(const struct sim_run *run, double *achieved) {
+ * where no block has ended. Fills the times of `spread`. Returns 0 when out of memory. */
+int sim_occupancy_achieved(const struct sim_run *run, double *achieved, struct sim_spread *spread) {
     const uint64_t sms = run->preset->sm_count, places = run->occupancy.blocks_per_sm * sms,
                    blocks = run->total_blocks < run->duration_capacity ? run->total_blocks
                                                                        : run->duration_capacity,
                    count = places < blocks ? places : blocks;
-    uint64_t busy = 0;
+    uint64_t busy = 0, last = 0, used = 0;
     struct slot *heap = calloc((size_t)count + 1, sizeof *heap);
     uint64_t *ends = calloc((size_t)sms, sizeof *ends);
     const int made = heap && ends;
@@ -67,13 +67,24 @@ int sim_occupancy_achieved(const struct sim_run *run, double *achieved) {
     for (uint64_t i = 0; i < blocks && made; i++) {
         if (!run->durations[i])
             continue; /* it never ended */
+        spread->steps += run->durations[i];
+        if (run->durations[i] > spread->longest_steps) {
+            spread->longest_steps = run->durations[i];
+            spread->longest_block = i;
+        }
         heap[0].free_at += run->durations[i];
         uint64_t *end = &ends[heap[0].index % sms];
         *end = *end > heap[0].free_at ? *end : heap[0].free_at;
         sift_down(heap, count);
     }
-    for (uint64_t i = 0; i < sms && made; i++)
+    for (uint64_t i = 0; i < sms && made; i++) {
         busy += ends[i];
+        used += ends[i] > 0;
+        last = last > ends[i] ? last : ends[i];
+    }
+    for (uint64_t i = 0; i < blocks && made; i++)
+        spread->long_blocks += run->durations[i] * blocks * 4 > spread->steps * 5;
+    spread->balance = last ? (double)busy / ((double)last * (double)used) : 1;
     if (busy)
         *achieved =
             (double)run->active_time / ((double)busy * (double)run->occupancy.max_warps_per_sm);

@@ -1,0 +1,482 @@
+"""Rules for wrong and undefined results: each finding of the checks, with cause and remedy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from gpuopt.advice.code import Op, Unknown, line_of, place
+from gpuopt.advice.evidence import Evidence
+from gpuopt.advice.explanation import Advice
+from gpuopt.observe.launches import Finding
+
+_OTHER = re.compile(
+    r"which block \((\d+), (\d+), (\d+)\) thread \((\d+), (\d+), (\d+)\) "
+    r"(wrote|read|and others read)(?: at (?:[^\s:]+:(\d+)|PTX line (\d+)))?"
+)
+_PAST = re.compile(r"(\d+) bytes (past the start|before)[^\d]*of (\d+) bytes")
+FAR = 1 << 28  # bytes outside an array that no missing test of a border explains
+GUIDE = "CUDA C++ Programming Guide"
+
+
+def _line(found: Finding) -> int:
+    return place(found.file, found.line) if found.file else found.ptx_line
+
+
+def _advice(found: Finding, rule: str, text: str, remedy: str, **more: Any) -> Advice:
+    fields = {
+        "evidence": f"{found.text}; {found.times:,} times",
+        "file": found.file,
+        "kernel": found.kernel,
+        "line": _line(found),
+    }
+    return Advice(rule, "error", text=text, remedy=remedy, **(fields | more))
+
+
+def _access(found: Finding) -> str:
+    return "writes" if " write of " in found.text else "reads"
+
+
+# --- out of bounds
+
+
+def _ops_at(evidence: Evidence, found: Finding) -> list[Op]:
+    """Return the accesses of a finding's PTX line."""
+    code = evidence.code
+    if not code:
+        return []
+    return [
+        op
+        for op, each in zip(code.ops, code.instructions, strict=True)
+        if each.ptx_line == found.ptx_line and op.address
+    ]
+
+
+def _overflow(evidence: Evidence, op: Op, block: Any, thread: Any) -> tuple[Op, int, int] | None:
+    """Return the instruction whose result overflows on the way to an address, and both values."""
+    evaluator = evidence.thread(block, thread)
+    if evaluator is None:
+        return None
+    try:
+        found = evaluator.value(op.address)
+    except (Unknown, RecursionError):
+        return None
+    if found.at is None or not found.at.to:
+        return None
+    value = evaluator.known.get(found.at.to[0], found)
+    return found.at, value.exact, value.wrapped
+
+
+def _numbers(seen: tuple[Op, int, int]) -> str:
+    """Return the evidence for an overflow."""
+    _, exact, wrapped = seen
+    if exact == wrapped:
+        return f"the index is {exact:,}, which its type does not hold"
+    return f"the index is {exact:,}, of which its type holds {wrapped:,}"
+
+
+def _overflow_advice(evidence: Evidence, found: Finding) -> Advice | None:
+    far = _PAST.search(found.text)
+    distance = int(far[1]) if far else 1 << 62
+    past = far or "in no allocation" in found.text
+    for op in _ops_at(evidence, found):
+        seen = _overflow(evidence, op, found.block, found.thread)
+        line, numbers = 0, ""
+        if seen:
+            line = seen[0].line
+            numbers = f"{_numbers(seen)}; "
+        elif (
+            past
+            and distance > FAR
+            and any(
+                each.parts[-1] in ("s32", "u32", "b32") and each.parts[0] in ("mul", "mad", "shl")
+                for each in (evidence.code.slice(op.address) if evidence.code else [])
+            )
+        ):
+            line = _line(found)
+            numbers = "the address is more than 256 MiB outside of the array; "
+        if line:
+            return _advice(
+                found,
+                "index-overflow",
+                "The index does not fit into its integer type and wraps around.",
+                "Compute the index in 64 bits: long long i = (long long)blockIdx.x * blockDim.x + "
+                "threadIdx.x, or cast the first factor to size_t.",
+                evidence=f"{numbers}{found.text}; {found.times:,} times",
+                reason="An int holds up to 2,147,483,647. A product of ints is an int, even if its "
+                "result becomes an address of 64 bits.",
+                source=f"{GUIDE}, integer arithmetic; C++17 [expr.pre]",
+                line=line,
+            )
+    return None
+
+
+def out_of_bounds(evidence: Evidence, found: Finding) -> Advice:
+    """Return the advice on an access outside of an array."""
+    place = f"thread {found.thread} of block {found.block}"
+    past = _PAST.search(found.text)
+    size = int(next(iter(re.findall(r"of (\d+) bytes at", found.text)), 4)) or 4
+    if " shared " in found.text:
+        return _advice(
+            found,
+            "shared-bounds",
+            f"An index leaves the block's shared memory: {place} {_access(found)} beyond it.",
+            "Make the array as large as the largest index, or pass shared=BYTES at the launch for "
+            "'extern __shared__'; guard the access otherwise.",
+            reason="Shared memory beyond the block's own does not exist; the kernel stops.",
+            source=f"{GUIDE}, shared memory",
+        )
+    if past and past[2] == "before":
+        return _advice(
+            found,
+            "bounds-check",
+            f"{place} {_access(found)} {int(past[1]) // size:,} element(s) before the beginning of "
+            f"an array.",
+            "Guard the access at the left border: test i - r >= 0 first, or clamp the index with "
+            "max(i - r, 0).",
+            reason="A neighbour of the first element does not exist.",
+            source=f"{GUIDE}, kernels; deck D1, stencil and vector add",
+        )
+    if past:
+        number, length = int(past[1]) // size, int(past[3]) // size
+        return _advice(
+            found,
+            "bounds-check",
+            f"A bounds check is missing: {place} {_access(found)} element {number:,} of an array "
+            f"of {length:,}.",
+            "Guard it, as in if (i < n). The grid is rounded up to whole blocks, so its last "
+            "threads have no element; neighbours as i + 1 need a test of their own.",
+            reason=f"The launch has {evidence.block_count * evidence.threads:,} threads.",
+            source="Deck D1, vector add 5: the grid is ceil(n / block)",
+        )
+    return _advice(
+        found,
+        "bounds-check",
+        f"{place} {_access(found)} an address that is in no array.",
+        "Check the pointers that were passed, and the index against the size.",
+        source=f"{GUIDE}, kernels",
+    )
+
+
+# --- races
+
+
+def race(evidence: Evidence, found: Finding) -> Advice:
+    """Return the advice on a race: a missing barrier, fence or atomic."""
+    other = _OTHER.search(found.text)
+    shared = "shared" in found.kind
+    mine = _line(found)
+    theirs = int(other[8] or other[9] or 0) if other else 0
+    theirs = place(found.file, theirs) if theirs and found.file else theirs
+    blocks = tuple(map(int, other.groups()[:3])) if other else found.block
+    threads = tuple(map(int, other.groups()[3:6])) if other else found.thread
+    dim = evidence.launch.block
+
+    def warp(thread: tuple[int, ...]) -> int:
+        return (thread[0] + dim[0] * (thread[1] + dim[1] * thread[2])) // 32
+
+    space = "shared" if shared else "global"
+    later = max(mine, theirs)
+    if theirs in (0, mine) and _updates(evidence, found, shared):
+        return _advice(
+            found,
+            "racing-update",
+            f"Several threads update the same {space} element at once, and updates get lost.",
+            "Use an atomic: atomicAdd(&counts[i], 1), atomicMax, ...; or give each thread an "
+            "element of its own and add them up afterwards.",
+            reason="x[i] += v reads, adds and writes. Another thread's update in between is "
+            "overwritten.",
+            source=f"{GUIDE}, atomic functions",
+        )
+    lines = (
+        f"lines {line_of(theirs)} and {line_of(mine)}"
+        if theirs and theirs != mine
+        else f"line {line_of(mine)}"
+    )
+    if blocks != found.block:
+        return _advice(
+            found,
+            "unordered-blocks",
+            f"Blocks use the same global element without an order between them ({lines}).",
+            "Let the writer call __threadfence() before it raises a flag by an atomic, and let the "
+            "reader wait for that flag by an atomic; or split the kernel: a launch begins after "
+            "the one before it. For a sum use atomicAdd.",
+            reason="Blocks run in any order, and their writes become visible in any order.",
+            source=f"{GUIDE}, memory fence functions",
+        )
+    if warp(threads) == warp(found.thread) and not _of_several_warps(evidence, later):
+        return _advice(
+            found,
+            "missing-syncwarp",
+            f"Lanes of one warp exchange data through {space} memory without __syncwarp() "
+            f"({lines}).",
+            f"Call __syncwarp() before line {line_of(later)}, or exchange by __shfl_sync.",
+            line=later,
+            reason="Since Volta the lanes of a warp do not run in step.",
+            source=f"{GUIDE}, independent thread scheduling",
+        )
+    around = _barrier_between(evidence, min(mine, theirs or mine), later)
+    return _advice(
+        found,
+        "missing-syncthreads",
+        f"A __syncthreads() is missing: one thread writes {space} memory and another one uses it "
+        f"with no barrier between ({lines}).",
+        f"Put __syncthreads() after line {line_of(later)}, at the end of the loop's body: the next "
+        f"round overwrites what other threads still read."
+        if around
+        else f"Put __syncthreads() before line {line_of(later)}, where all threads of the block "
+        f"reach it" + (", and one in each round of the loop." if theirs == mine else "."),
+        line=later,
+        reason="Warps run in any order: without a barrier one may read before the other has "
+        "written, or overwrite what the other still reads.",
+        source=f"{GUIDE}, thread synchronisation; deck D1, stencil",
+    )
+
+
+def _of_several_warps(evidence: Evidence, line: int) -> bool:
+    """Tell whether more than one warp of a block runs a line: then it lacks a block's barrier."""
+    for block in evidence.blocks[:1]:
+        numbers = [op.number for op in block.code.ops if op.line == line and op.address]
+        mine = block.events[np.isin(block.events["instruction"], numbers)]
+        return len(np.unique(mine["warp"])) > 1
+    return False
+
+
+def _barrier_between(evidence: Evidence, first: int, last: int) -> bool:
+    """Tell whether a barrier stands between two lines, so that only a loop joins them."""
+    return bool(evidence.code) and any(
+        op.name.startswith(("bar.sync", "barrier.sync")) and first < op.line < last
+        for op in evidence.code.ops
+    )
+
+
+def _updates(evidence: Evidence, found: Finding, shared: bool) -> bool:
+    """Tell whether a finding's line reads and writes one address, as ``x[i] += v`` does.
+
+    A line that reads other elements, too, as ``x[t] += x[t + s]``, lacks a barrier.
+    """
+    code = evidence.code
+    if not code:
+        return False
+    space = "shared" if "shared" in found.kind else "global"
+    line = _line(found)
+    ops = [op for op in code.ops if op.line == line and f".{space}" in op.name]
+    stores = [op for op in ops if op.name.startswith("st.")]
+    loads = [op for op in ops if op.name.startswith("ld.")]
+    places = {_where(load) for load in loads}
+    if len(places) > 1 and any(_where(store) in places for store in stores) and shared:
+        return False
+    for store in stores:
+        for load in loads:
+            if _where(store) == _where(load) and _reaches(code, load, store):
+                return True
+    return False
+
+
+def _where(op: Op) -> str:
+    found = re.search(r"\[([^\]]*)\]", op.text)
+    return found[1].replace(" ", "") if found else ""
+
+
+def _reaches(code: Any, load: Op, store: Op) -> bool:
+    """Tell whether the loaded value is part of the stored one."""
+    value = store.operands[-1]
+    return any(op.number == load.number for op in code.slice(value)) or value in load.to
+
+
+# --- the others
+
+_PLAIN: dict[str, tuple[str, str, str, str, str]] = {
+    # finding: rule, text, remedy, reason, source
+    "divergent barrier": (
+        "divergent-barrier",
+        "Not all threads of the block reach this __syncthreads().",
+        "Move it out of the condition or the loop: compute under the condition, and synchronise "
+        "outside of it. Do not return before it; skip the work instead.",
+        "The barrier waits for every thread of the block. If some take another way, the block "
+        "hangs or the barrier pairs up with another one.",
+        f"{GUIDE}, synchronisation functions",
+    ),
+    "deadlock": (
+        "deadlock",
+        "The kernel hangs: threads wait for something that never happens.",
+        "If it is a barrier, let every thread of the block reach it. If it is a flag of another "
+        "block, make sure that the block is resident: launch no more blocks than fit, or use a "
+        "cooperative launch.",
+        "A block starts only when there is room for it, and a barrier needs all threads.",
+        f"{GUIDE}, synchronisation functions",
+    ),
+    "does not end": (
+        "endless-loop",
+        "A loop of the kernel does not end.",
+        "Check the loop's condition and step. A loop that waits for memory needs volatile or an "
+        "atomic load, and a writer that runs at the same time.",
+        "The kernel was stopped.",
+        f"{GUIDE}, kernels",
+    ),
+    "misaligned access": (
+        "misaligned-access",
+        "A vector access is not aligned to its size.",
+        "Let a float4 begin at a multiple of 16 bytes, a float2 of 8: pad the rows, or handle the "
+        "first elements one by one.",
+        "The hardware loads and stores only at multiples of the access's size.",
+        f"{GUIDE}, device memory accesses",
+    ),
+    "integer division by zero": (
+        "division-by-zero",
+        "An integer is divided by zero, and the result is used.",
+        "Test the divisor, or make sure that it cannot be 0.",
+        "The result is undefined.",
+        f"{GUIDE}, integer arithmetic",
+    ),
+    "bad warp-level synchronisation": (
+        "warp-mask",
+        "A warp-level function's mask does not name exactly the lanes that get here.",
+        "Call it outside of the condition with 0xffffffff, or compute the mask before by "
+        "__ballot_sync.",
+        "A lane of the mask that never comes makes the others wait, or gives undefined values.",
+        f"{GUIDE}, warp shuffle functions",
+    ),
+}
+
+
+def plain(evidence: Evidence, found: Finding) -> Advice:
+    """Return the advice on any other finding."""
+    row = _PLAIN.get(found.kind)
+    if row:
+        rule, text, remedy, reason, source = row
+        return _advice(found, rule, text, remedy, reason=reason, source=source)
+    rule = found.kind.replace(" ", "-")
+    text = f"{found.kind[0].upper()}{found.kind[1:]}."
+    return _advice(found, rule, text, "See the finding; it names the place and the remedy.")
+
+
+def uninitialised(evidence: Evidence, found: Finding) -> Advice:
+    """Return the advice on a read of a value that nobody wrote."""
+    if " shared " in found.text:
+        return _advice(
+            found,
+            "uninitialised-shared",
+            "Shared memory is used that no thread of the block has written.",
+            "Write every element before it is read: zero the array first (each thread its own "
+            "elements, then __syncthreads()), or load the border (halo) as well.",
+            reason="Shared memory is not cleared: it holds what an earlier block left there.",
+            source=f"{GUIDE}, shared memory; deck D1, stencil's halo",
+        )
+    return _advice(
+        found,
+        "uninitialised",
+        "A value is used that nobody has written.",
+        "Initialise the variable, or copy or store something to that memory first.",
+        reason="The value is undefined and differs from run to run.",
+        source=f"{GUIDE}, device memory",
+    )
+
+
+_BY_KIND = {
+    "out of bounds": out_of_bounds,
+    "race in shared memory": race,
+    "race in global memory": race,
+    "uninitialised read": uninitialised,
+}
+# The causes before what follows from them.
+_ORDER = (
+    "index-overflow", "bounds-check", "shared-bounds", "divergent-barrier", "racing-update",
+    "missing-syncthreads", "missing-syncwarp", "unordered-blocks", "warp-mask", "deadlock",
+    "uninitialised-shared", "uninitialised",
+)  # fmt: skip
+_ADDRESSES = {"out of bounds", "use after free", "misaligned access"}
+_RACES = {"missing-syncthreads", "missing-syncwarp", "racing-update", "unordered-blocks"}
+
+
+def errors(evidence: Evidence) -> list[Advice]:
+    """Return one piece of advice for each cause, the causes first."""
+    made: dict[tuple[str, int], Advice] = {}
+    if evidence.launch.findings:
+        for advice in silent_overflow(evidence):
+            made[advice.rule, advice.line] = advice
+    for found in evidence.launch.findings:
+        advice = None
+        if found.kind in _ADDRESSES:
+            advice = _overflow_advice(evidence, found)
+        advice = advice or _BY_KIND.get(found.kind, plain)(evidence, found)
+        made.setdefault((advice.rule, advice.line), advice)
+    listed = sorted(made.values(), key=lambda each: _rank(each.rule))
+    return _causes(listed)
+
+
+def _rank(rule: str) -> int:
+    return _ORDER.index(rule) if rule in _ORDER else len(_ORDER)
+
+
+def _causes(listed: list[Advice]) -> list[Advice]:
+    """Merge advice of one rule, and drop what follows from another error."""
+    kept: dict[str, Advice] = {}
+    more: dict[str, list[int]] = {}
+    for each in listed:
+        if each.rule in kept:
+            more.setdefault(each.rule, []).append(each.line)
+        else:
+            kept[each.rule] = each
+    rules = set(kept)
+    if rules & _RACES:  # a value that is missing because its writer comes too late
+        kept.pop("uninitialised-shared", None)
+        kept.pop("uninitialised", None)
+    if rules & {"divergent-barrier"}:
+        for rule in ("deadlock", "missing-syncthreads", "uninitialised-shared", "uninitialised"):
+            kept.pop(rule, None)
+    if rules & {"index-overflow", "bounds-check", "shared-bounds"}:
+        for rule in ("uninitialised", "uninitialised-shared"):
+            kept.pop(rule, None)
+    if "index-overflow" in rules:
+        for rule in ("bounds-check", "use-after-free", *_RACES):
+            kept.pop(rule, None)
+    if "missing-syncthreads" in rules:
+        kept.pop("missing-syncwarp", None)
+    if rules & {"bounds-check", "shared-bounds"}:
+        kept.pop("unordered-blocks", None)
+    return [_with_lines(each, more.get(rule, [])) for rule, each in kept.items()]
+
+
+def _with_lines(advice: Advice, lines: list[int]) -> Advice:
+    from dataclasses import replace
+
+    others = sorted({line_of(each) for each in lines} - {line_of(advice.line)})
+    if not others:
+        return advice
+    listed = ", ".join(map(str, others[:8]))
+    return replace(advice, evidence=f"{advice.evidence}; also at line {listed}")
+
+
+def silent_overflow(evidence: Evidence) -> Iterator[Advice]:
+    """Find indices that wrap without leaving their arrays, judged at the grid's last thread."""
+    if not evidence.blocks or not evidence.kernel:
+        return
+    block = tuple(each - 1 for each in evidence.launch.grid)
+    thread = tuple(each - 1 for each in evidence.launch.block)
+    if prod(evidence.launch.grid) * evidence.threads < 1 << 15:
+        return
+    for site in evidence.blocks[0].sites:
+        if site.space != "global":
+            continue
+        seen = _overflow(evidence, site.op, block, thread)
+        if seen:
+            yield Advice(
+                "index-overflow",
+                "error",
+                seen[0].line,
+                "The index does not fit into its integer type and wraps around, so that threads "
+                "share elements.",
+                f"in the last thread {_numbers(seen)}",
+                "Compute the index in 64 bits: long long i = (long long)blockIdx.x * blockDim.x + "
+                "threadIdx.x, or cast the first factor to size_t.",
+                reason="A product of ints is an int, even if it becomes an address of 64 bits.",
+                source=f"{GUIDE}, integer arithmetic; C++17 [expr.pre]",
+                file=evidence.file,
+                kernel=evidence.launch.kernel,
+            )
+            return

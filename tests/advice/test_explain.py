@@ -1,0 +1,172 @@
+"""`gpuopt.explain`: each mistake is named first, with its line; clean kernels get no advice."""
+
+import json
+
+import numpy as np
+import pytest
+from advice_cases import launch, read
+
+import gpuopt
+from gpuopt.advice.code import Code, Thread, Unknown, line_of
+from gpuopt.advice.rules import RULES
+from gpuopt.families import cases as families
+from gpuopt.observe.events import Instruction
+
+MISTAKES, CLEAN = read("mistakes.cu"), read("clean.cu")
+DECKS = {  # the rungs whose mistake is their lesson
+    ("reduce", "2"): "bank-conflicts",
+    ("reduce", "5-historical"): "missing-syncwarp",
+    ("transpose", "1"): "uncoalesced",
+    ("transpose", "2"): "uncoalesced",
+    ("transpose", "3"): "uncoalesced",
+    ("transpose", "4"): "bank-conflicts",
+    ("stencil1d", "2-historical"): "missing-syncthreads",
+    ("add", "1"): "grid-too-small",
+    ("add", "2"): "block-size",
+    ("saxpy", "1"): "grid-too-small",
+    ("saxpy", "2"): "block-size",
+}
+
+
+def rungs():
+    for family in ("reduce", "transpose", "stencil1d", "add", "saxpy", "matmul"):
+        for rung in gpuopt.rungs(family):
+            if not rung.host:
+                name = rung.name if rung.historical else str(rung.number)
+                yield pytest.param(family, rung, DECKS.get((family, name)), id=f"{family}-{name}")
+
+
+@pytest.mark.parametrize("case", MISTAKES, ids=lambda case: case.name)
+def test_mistake_is_named_first_with_its_line(nvrtc, case):
+    kernel, arguments = launch(case)
+    found = gpuopt.explain(kernel, *arguments)
+    assert len(found), "no advice"
+    assert (found[0].rule, found[0].line) == (case.rule, case.line), found
+    assert found[0].text and found[0].evidence and found[0].remedy
+    assert (found[0].severity == "error") == (not found.ok)
+
+
+@pytest.mark.parametrize("case", CLEAN, ids=lambda case: case.name)
+def test_clean_kernel_gets_no_advice(nvrtc, case):
+    kernel, arguments = launch(case)
+    found = gpuopt.explain(kernel, *arguments)
+    assert [each.rule for each in found] == [], found
+
+
+@pytest.mark.parametrize(("family", "rung", "wanted"), list(rungs()))
+def test_rungs_get_advice_on_their_own_lesson_only(family, rung, wanted):
+    items = {"reduce": 1 << 16}.get(family)
+    if rung.name == "threads":
+        items = 1024  # one block
+    case = families.make(family, items, radius=16 if rung.name == "shared-sums" else None)
+    found = gpuopt.explain(lambda: case.call(rung, None, "sim"))
+    assert [each.rule for each in found][:1] == [wanted] * bool(wanted), found
+
+
+def test_every_rule_on_speed_has_a_kernel_that_shows_it():
+    shown = {case.rule for case in MISTAKES} | set(DECKS.values())
+    assert {rule.name for rule in RULES} - shown == set()
+
+
+# --- the arguments and the results
+
+
+SCALE = """
+__global__ void scale(int n, const float *x, float *y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] += 2.5 * x[i];
+}
+"""
+
+
+def test_arrays_hold_the_results_of_one_launch(nvrtc):
+    module = gpuopt.compile(SCALE, device="sim:t4")
+    x, y = np.ones(1000, np.float32), np.ones(1000, np.float32)
+    found = gpuopt.explain(module["scale"], 4, 256, 1000, x, y)
+    assert (y == 3.5).all()
+    assert [each.rule for each in found] == ["double-literal"]
+    assert found[0].line == 4
+    assert "1/32" in found[0].reason
+    buffer = module.copy(np.ones(1000, np.float32))
+    gpuopt.explain(module["scale"], 4, 256, 1000, x, buffer)
+    assert (buffer.get(np.float32) == 3.5).all()
+
+
+def test_explanation_is_text_html_and_plain(nvrtc):
+    module = gpuopt.compile(SCALE, device="sim")
+    x = np.ones(1000, np.float32)
+    found = gpuopt.explain(module["scale"], 4, 256, 1000, x, x.copy())
+    text = repr(found)
+    assert "kernel.cu:4 [double-literal]" in text
+    assert "2.5 * x[i]" in text
+    assert "do not add up" in text or not found[0].gain
+    assert "&lt; n" in found._repr_html_()
+    told = json.loads(json.dumps(found.to_dict()))
+    assert told["kind"] == "explanation" and told["advice"][0]["line"] == 4
+    assert found.records()[0]["rule"] == "double-literal"
+    assert found.ok
+
+
+def test_errors_come_before_speed(nvrtc):
+    module = gpuopt.compile(SCALE.replace("if (i < n) ", ""), device="sim")
+    x = np.ones(1000, np.float32)
+    found = gpuopt.explain(module["scale"], 4, 256, 1000, x, x.copy())
+    assert not found.ok
+    assert [each.rule for each in found] == ["bounds-check"]
+    assert any("speed" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda k: gpuopt.explain(3), TypeError, "function: must be callable"),
+        (lambda k: gpuopt.explain(k, 4), TypeError, "a grid and a block"),
+        (lambda k: gpuopt.explain(k, 4, 256, device="sim:t4"), ValueError, "leave device out"),
+        (lambda k: gpuopt.explain(lambda: None), ValueError, "launched no kernel"),
+        (lambda k: gpuopt.explain(lambda: None, device="cpu"), ValueError, "has no counters"),
+        (lambda k: gpuopt.explain(k, 4, 256, 1), TypeError, "takes 3 arguments"),
+    ],
+)
+def test_bad_arguments_are_named(nvrtc, call, error, text):
+    with pytest.raises(error, match=text):
+        call(gpuopt.compile(SCALE, device="sim")["scale"])
+
+
+# --- the values of a thread's indices
+
+
+def thread(texts, parameters, tid=0, ctaid=0):
+    code = Code([Instruction(text, "integer", "k.cu", i, i, 0) for i, text in enumerate(texts)])
+    special = {"%tid.x": tid, "%ctaid.x": ctaid, "%ntid.x": 256, "%nctaid.x": 1 << 24}
+    return Thread(code, special, parameters)
+
+
+def test_overflow_of_an_index_is_seen():
+    texts = [
+        "ld.param.u32 %r1, [k_param_0]",
+        "mov.u32 %r2, %ctaid.x",
+        "mov.u32 %r3, %tid.x",
+        "mad.lo.s32 %r4, %r2, %r1, %r3",
+        "mul.wide.s32 %rd1, %r4, 4",
+    ]
+    fits = thread(texts, [1000], tid=3, ctaid=2000).value("%rd1")
+    assert (fits.wrapped, fits.exact, fits.at) == (4 * 2_000_003, 4 * 2_000_003, None)
+    wraps = thread(texts, [1000], tid=3, ctaid=3_000_000).value("%rd1")
+    assert wraps.exact == 4 * 3_000_000_003
+    assert line_of(wraps.at.line) == 3
+
+
+def test_hash_is_no_overflow():
+    texts = [
+        "mov.u32 %r1, %tid.x",
+        "mul.lo.s32 %r2, %r1, -1640531535",
+        "shr.u32 %r3, %r2, 20",
+        "mul.wide.u32 %rd1, %r3, 4",
+    ]
+    assert thread(texts, [], tid=77).value("%rd1").at is None
+
+
+def test_values_of_memory_are_unknown():
+    texts = ["ld.global.u32 %r1, [%rd2]", "mul.wide.u32 %rd1, %r1, 4"]
+    with pytest.raises(Unknown):
+        thread(texts, []).value("%rd1")
