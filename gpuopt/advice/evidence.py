@@ -318,7 +318,7 @@ class Evidence:
             ops = block.code.ops
             warp = block.events["warp"]
             for number in np.unique(warp)[:4]:
-                loaded: set[str] = set()  # values on their way, and what was computed from them
+                loaded: set[str] = set()  # loaded values, and values computed from them
                 open_ = False
                 for at in block.events[(warp == number) & (block.events["part"] == 0)][:4000]:
                     op = ops[at["instruction"]]

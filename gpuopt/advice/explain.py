@@ -193,7 +193,7 @@ def explain(
     device: str | None = None,
     **keywords: Any,
 ) -> Explanation:
-    """Find a kernel's mistakes: say what is wrong and why it is slow, worst first.
+    """Find a kernel's mistakes and the reasons why it is slow, worst first.
 
     Parameters
     ----------

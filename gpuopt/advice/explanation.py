@@ -85,7 +85,7 @@ class Explanation:
     launches : list of Launch
         The launches that were counted.
     notes : list of str
-        What was not judged, and why.
+        Questions that were not judged, and the reasons.
     source : dict of int to str
         The source lines that the advice names, where the source is known.
 
