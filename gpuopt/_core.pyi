@@ -263,7 +263,12 @@ class Plan:
 
 class Entry:
     def __init__(
-        self, kinds: str, planner: Callable[..., Plan | None], general: Callable[..., Any]
+        self,
+        kinds: str,
+        names: tuple[str, ...],
+        planner: Callable[..., Plan | None],
+        general: Callable[..., Any],
+        viewer: Callable[[Any, str], View | None],
     ) -> None: ...
     def run(self, *arguments: Any) -> Any: ...
     def clear_cache(self) -> None: ...

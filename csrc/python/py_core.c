@@ -15,8 +15,8 @@ static int module_exec(PyObject *module) {
     Py_XDECREF(numpy);
     if (PyErr_Occurred() || py_recording_add(module, state) || py_errors_add(module, state) ||
         py_bench_add(module, state) || py_module_add(module) || py_memory_add(module) ||
-        py_view_add(module, state) || py_prepared_add(module) || py_plan_add(module, state) ||
-        py_entry_add(module))
+        py_view_add(module, state) || py_prepared_add(module, state) ||
+        py_plan_add(module, state) || py_entry_add(module))
         return -1;
     return PyModule_AddStringConstant(module, "__version__", GPUOPT_VERSION);
 }
@@ -35,6 +35,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
     Py_VISIT(state->bench_type);
     Py_VISIT(state->view_type);
     Py_VISIT(state->plan_type);
+    Py_VISIT(state->prepared_type);
     Py_VISIT(state->recording);
     return 0;
 }
@@ -53,6 +54,7 @@ static int module_clear(PyObject *module) {
     Py_CLEAR(state->bench_type);
     Py_CLEAR(state->view_type);
     Py_CLEAR(state->plan_type);
+    Py_CLEAR(state->prepared_type);
     Py_CLEAR(state->recording);
     return 0;
 }

@@ -70,7 +70,7 @@ struct py_state {
     PyObject *masked_array; /* numpy.ma.MaskedArray, at first use */
     PyObject *copyto;       /* numpy.copyto */
     PyObject *quiet;        /* of py_quietly, at first use */
-    PyObject *bench_type, *view_type, *plan_type;
+    PyObject *bench_type, *view_type, *plan_type, *prepared_type;
     PyObject *gpu_names[PY_GPU_NAMES]; /* "cuda:0" and so on, at first use */
     PyObject *recording;               /* a ContextVar: the recordings that receive launches */
     long recorders;                    /* number in force in all contexts */
@@ -295,7 +295,12 @@ PyObject *py_exchange(PyObject *module, PyObject *type);
 PyObject *py_borrow(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 /* py_resident.c: for gpuopt/families/device_calls.py */
-int py_prepared_add(PyObject *module);
+int py_prepared_add(PyObject *module, struct py_state *state);
+int py_is_prepared(const struct py_state *state, PyObject *object, int inputs);
+/* Enqueues a prepared call for Views of its inputs and its output; `second`: the call's second
+ * number, or NULL for its own. Returns 1, 0 if the arrays do not match the call, -1 if it failed.
+ */
+int py_prepared_queue(PyObject *prepared, PyObject *const *views, const uint64_t *second);
 PyObject *py_reduce_resident(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_call_resident(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 

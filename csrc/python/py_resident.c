@@ -368,24 +368,38 @@ static int are_views(const struct py_state *state, const char *caller, PyObject 
     return 1;
 }
 
-static PyObject *prepared_queue(struct prepared *self, PyObject *const *views, Py_ssize_t count) {
+int py_is_prepared(const struct py_state *state, PyObject *object, int inputs) {
+    return (PyObject *)Py_TYPE(object) == state->prepared_type &&
+           (int)((struct prepared *)object)->call.input_count == inputs;
+}
+
+int py_prepared_queue(PyObject *prepared, PyObject *const *views, const uint64_t *second) {
+    struct prepared *self = (struct prepared *)prepared;
     struct py_state *state = py_state_of(self->module);
     struct ops_call call = self->call;
-    if (count != (Py_ssize_t)call.input_count + 1) {
-        PyErr_Format(PyExc_TypeError, "queue() takes %u views (%zd given)", call.input_count + 1,
-                     count);
-        return NULL;
-    }
+    const Py_ssize_t count = (Py_ssize_t)call.input_count + 1;
     if (!are_views(state, "queue", views, count))
-        return NULL;
+        return -1;
     if (!place_arrays(self, views, &call))
-        return Py_NewRef(Py_False);
+        return 0;
+    if (second)
+        call.numbers[1] = *second;
     const struct whole whole = {.result = self->result};
     PyObject *streams = streams_of(views, count);
     const int failed = !streams || queue_call(state, &self->target, streams, &call,
                                               self->is_whole ? &whole : NULL);
     Py_XDECREF(streams);
-    return failed ? NULL : Py_NewRef(Py_True);
+    return failed ? -1 : 1;
+}
+
+static PyObject *prepared_queue(struct prepared *self, PyObject *const *views, Py_ssize_t count) {
+    if (count != (Py_ssize_t)self->call.input_count + 1) {
+        PyErr_Format(PyExc_TypeError, "queue() takes %u views (%zd given)",
+                     self->call.input_count + 1, count);
+        return NULL;
+    }
+    const int queued = py_prepared_queue((PyObject *)self, views, NULL);
+    return queued < 0 ? NULL : PyBool_FromLong(queued);
 }
 
 static PyObject *prepared_value(struct prepared *self, PyObject *view) {
@@ -447,9 +461,8 @@ static PyType_Spec prepared_spec = {
     .slots = prepared_slots,
 };
 
-int py_prepared_add(PyObject *module) {
-    PyObject *type = PyType_FromModuleAndSpec(module, &prepared_spec, NULL);
-    const int failed = type ? PyModule_AddObjectRef(module, "Prepared", type) : -1;
-    Py_XDECREF(type);
-    return failed;
+int py_prepared_add(PyObject *module, struct py_state *state) {
+    state->prepared_type = PyType_FromModuleAndSpec(module, &prepared_spec, NULL);
+    return state->prepared_type ? PyModule_AddObjectRef(module, "Prepared", state->prepared_type)
+                                : -1;
 }

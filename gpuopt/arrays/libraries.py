@@ -368,6 +368,15 @@ def view_of(value: Any, name: str) -> View | None:
     return view
 
 
+def quick_view(value: Any, name: str) -> View | None:
+    """Describe an array of a known library in memory of its own; None for all others.
+
+    `view_of` describes the others, which it has to learn first, or which it asks for once only.
+    """
+    found = _known.get(type(value))
+    return None if found is None or found is _none or found is _jax else view_of(value, name)
+
+
 def check_device(view: View, device: str | None) -> None:
     """Raise ValueError if the caller names a device other than the array's."""
     if device is None or device in (view.device, view.device.partition(":")[0]):

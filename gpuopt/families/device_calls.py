@@ -204,8 +204,6 @@ class Call(NamedTuple):
     dtype : dtype
         The result's.
     numbers : tuple of int
-    prepared : dict or None
-        Cached prepared calls, by device, numbers and in_place; None: not cached.
     """
 
     kernel: tuple[str, str, str, str]
@@ -213,11 +211,6 @@ class Call(NamedTuple):
     shape: tuple[int, ...]
     dtype: np.dtype
     numbers: tuple[int, ...]
-    prepared: dict[Any, _core.Prepared | None] | None
-
-    def with_numbers(self, numbers: tuple[int, ...]) -> Call:
-        """Return the same call with other numbers; `_replace` costs twice as much."""
-        return Call(*self[:4], numbers, self.prepared)
 
 
 class _StandIn(np.ndarray):
@@ -244,17 +237,15 @@ def _stand_in(address: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarr
     return items.view(dtype) if dtype.kind == "V" else items
 
 
-_Layout = tuple[tuple[int, ...], np.dtype]
 _APART = 1 << 40  # bytes between the stand-ins' addresses, which only identify them
 
 
-_PLAIN = frozenset((bool, int, float, str, type(None)))  # immutable types
+def described(maker: Callable[..., Problem], views: dict[str, View], *parameters: Any) -> Call:
+    """Return the call that `maker` describes for arrays in C order on a device.
 
-
-@lru_cache(512, typed=True)
-def _described(
-    maker: Callable[..., Problem], layouts: tuple[_Layout, ...], text: str, *parameters: Any
-) -> Call:
+    `maker` receives stand-ins for the views, whose elements it must not read, and the parameters.
+    """
+    layouts = [(view.shape, view.dtype) for view in views.values()]
     stand_ins = [_stand_in((k + 1) * _APART, *layout) for k, layout in enumerate(layouts)]
     problem = maker(*stand_ins, *parameters)
     inputs: list[Any] = []
@@ -271,50 +262,70 @@ def _described(
         problem.shape,
         problem.dtype,
         tuple(number % 2**64 for number in problem.numbers),
-        {},
     )
 
 
-def described(maker: Callable[..., Problem], views: dict[str, View], *parameters: Any) -> Call:
-    """Return the call that `maker` describes for arrays in C order on a device.
+def resident_plan(
+    call: Call,
+    views: dict[str, View],
+    places: dict[str, int],
+    out: View | None,
+    *,
+    dtype: np.dtype | None = None,
+    in_place: bool = False,
+    factor: int = -1,
+) -> _core.Plan | None:
+    """Plan a described call for arrays of these layouts; None for calls of `run`.
 
-    `maker` receives stand-ins for the views, whose elements it must not read, and the parameters.
-    The call is cached when all parameters are hashable scalars, strings or tuples of them.
+    Parameters
+    ----------
+    places : dict
+        The index of each array, and of "out", among the arguments of the family's function.
+    dtype, in_place
+        As `run`.
+    factor : int
+        The index of a Python number that replaces the call's second number.
     """
-    layouts = tuple([(view.shape, view.dtype) for view in views.values()])
-    for each in parameters:
-        if type(each) not in _PLAIN and not (
-            type(each) is tuple and _PLAIN.issuperset(map(type, each))
-        ):
-            return _described.__wrapped__(maker, layouts, "", *parameters)._replace(prepared=None)
-    # The text distinguishes values that compare equal: 0.0 and -0.0, (1,) and (True,).
-    return _described(maker, layouts, repr(parameters) if parameters else "", *parameters)
+    dtype = call.dtype if dtype is None else dtype
+    every = [*views.values()]
+    first, size = every[0], math.prod(call.shape) * dtype.itemsize
+    if not size or any(view.strides is not None or view.device != first.device for view in every):
+        return None
+    to = (call.shape, None, dtype)
+    if out is not None and (out.read_only or (out.shape, out.strides, out.dtype) != to):
+        return None
+    names, inputs, memory, reaches = [*views], [], [], []
+    for each in call.inputs:
+        if isinstance(each, np.ndarray):  # constants: copied once
+            kept = view_of(asarray(each, first.device), "constant")
+            inputs.append(kept)
+            memory.append((0, each.nbytes))
+            reaches.append((0, each.nbytes, each.itemsize, False))
+            continue
+        number, nbytes = each
+        view = every[number]
+        inputs.append(places[names[number]])
+        memory.append((0, nbytes))
+        same = in_place and view.shape == call.shape
+        reaches.append((0, nbytes, view.dtype.itemsize, same))
+    reaches.append((0, size, dtype.itemsize, False))
+    problem = (*call.kernel, tuple(memory), (0, size), call.numbers)
+    prepared = _core.Prepared(first.device, problem, tuple(reaches))
+    at = -1 if out is None else places["out"]
+    fields = (prepared, tuple(inputs), at, call.shape, dtype, factor, call.dtype.name)
+    return _core.Plan("resident", fields)
 
 
-_PREPARED_MOST = 16  # prepared calls per description: one per device; for saxpy, per factor
-
-
-def _prepared(
-    call: Call, every: list[View], dtype: np.dtype, in_place: bool
-) -> _core.Prepared | None:
-    """Return the prepared call for views of these layouts; None if an input is a host array."""
-    key = every[0].device, call.numbers, in_place
-    if key in call.prepared:
-        return call.prepared[key]
-    size = math.prod(call.shape) * dtype.itemsize
-    found = None
-    if size and all(type(each) is tuple for each in call.inputs):
-        problem = (*call.kernel, tuple((0, bytes_) for _, bytes_ in call.inputs), (0, size))
-        reaches = []
-        for number, bytes_ in call.inputs:
-            view = every[number]
-            same = in_place and view.shape == call.shape
-            reaches.append((0, bytes_, view.dtype.itemsize, same))
-        reaches.append((0, size, dtype.itemsize, False))
-        found = _core.Prepared(every[0].device, (*problem, call.numbers), tuple(reaches))
-    if len(call.prepared) < _PREPARED_MOST:
-        call.prepared[key] = found
-    return found
+def views_in(device: str | None, **given: Any) -> dict[str, View] | None:
+    """Return the arrays of a call if all are Views in C order on one device, else None."""
+    if not all(isinstance(each, View) and each.strides is None for each in given.values()):
+        return None
+    first, *others = given.values()
+    if any(each.device != first.device for each in others):
+        return None
+    if device is not None:
+        check_device(first, device)
+    return given
 
 
 def run(
@@ -347,13 +358,7 @@ def run(
             raise TypeError(
                 f"out: is on the host, but the result is on {first.device}; pass an array there"
             )
-    prepared = None
-    if variant is None and block is None and call.prepared is not None:
-        prepared = _prepared(call, every, dtype, in_place)
-    alike = target.strides is None and target.shape == call.shape and target.dtype == dtype
-    given = [every[number] for number, _ in call.inputs] if prepared else []
-    if not (prepared and alike and prepared.queue(*given, target)):
-        _run_on(call, views, target, (variant, block), dtype, in_place)
+    _run_on(call, views, target, (variant, block), dtype, in_place)
     return first.library.finish(made) if out is None else out
 
 

@@ -67,10 +67,7 @@ def reduce(
     if axis is None and not keepdims and type(op) is str and op not in OTHERS:
         named = variant is not None or block is not None
         if not named and initial is ...:
-            if out is None or target is not None:
-                found = _whole_at_once(view, op, dtype, out, target)
-            else:
-                found = _value_at_once(view, op, dtype, out)
+            found = None if out is None or target is not None else _value(view, op, dtype, out)
             if found is not None:
                 return found
         start = run_start(view)
@@ -85,6 +82,34 @@ def reduce(
                 check_out(out, (), out.dtype if dtype is None else dtype)
             return _whole(view, start, op, variant, computed, out, target, initial, block)
     return _along(view, op, axis, keepdims, (variant, block), dtype, out, target, initial)
+
+
+def plan(
+    view: View, op: Any, axis: Any, keepdims: bool, dtype: Any, out: View | None, device: Any
+) -> _core.Plan | None:
+    """Plan a reduction that is one launch; None for calls of `reduce`."""
+    if device is not None:
+        check_device(view, device)
+    if not isinstance(op, str) or (out is not None and out.read_only):
+        return None
+    if dtype is not None:
+        dtype = named_dtype(dtype)
+    elif out is not None and op in UFUNCS:
+        dtype = out.dtype  # a result on the device is never cast
+    layout, to = (view.shape, view.strides, view.dtype), None
+    if out is not None:
+        to = out.shape, out.strides, out.dtype
+    call, shape = None, ()
+    if axis is None and not keepdims and op not in OTHERS:
+        call, result = _whole_call(layout, view.device, op, dtype, to)
+    if call is None:
+        axes = reduce_axis.axes_of(axis, len(view.shape), op)
+        given = None if out is None else out.dtype
+        asked = _asked(layout, view.device, op, axes, keepdims, dtype, given, to and to[:2])
+        call, shape, result = asked.call, asked.shape, asked.result
+    if call is None:
+        return None
+    return _core.Plan("resident", (call, (0,), -1 if out is None else 6, shape, result, -1, None))
 
 
 _Layout = tuple[tuple[int, ...], tuple[int, ...] | None, np.dtype]  # shape, strides, dtype
@@ -130,24 +155,7 @@ def _whole_call(
     return _core.Prepared(device, problem, _reaches(layout, ((), None, result))), result
 
 
-def _whole_at_once(
-    view: View, op: str, dtype: np.dtype | None, out: Any, target: View | None
-) -> Any:
-    """Queue the ladder's call; return `out` or the new array, None for other cases."""
-    layout = view.shape, view.strides, view.dtype
-    to = target and (target.shape, target.strides, target.dtype)
-    call, result = _whole_call(layout, view.device, op, dtype, to)
-    if call is None or view.waits:
-        return None
-    if target is not None:
-        return out if call.queue(view, target) else None
-    made, target = view.library.empty(view, (), result)
-    return view.library.finish(made) if call.queue(view, target) else None
-
-
-def _value_at_once(
-    view: View, op: str, dtype: np.dtype | None, out: np.ndarray
-) -> np.ndarray | None:
+def _value(view: View, op: str, dtype: np.dtype | None, out: np.ndarray) -> np.ndarray | None:
     """Set an `out` on the host to the ladder's result; None for other cases."""
     layout = view.shape, view.strides, view.dtype
     call, result = _whole_call(layout, view.device, op, dtype, None)
@@ -397,9 +405,6 @@ def _along(
     else:
         given, to = None if out is None else out.dtype, None
     asked = _asked(layout, view.device, op, axis, bool(keepdims), dtype, given, to)
-    call = asked.call if initial is ... and how == (None, None) else None
-    if call and target and call.queue(view, target):
-        return out
     if op in OTHERS and initial is not ...:
         raise ValueError(f"initial: op={op!r} takes none")
     if initial is not ... and initial is not None and np.ndim(initial):
@@ -417,13 +422,12 @@ def _along(
         if target.device != view.device:
             same_device([("array", view), ("out", target)])
         check_apart(target, "array", view)
-    if not (call and call.queue(view, target)):
-        try:
-            queue = PassQueue(view, *how)
-            queue.join(target)
-            _compute(queue, view, op, asked.axes, target, initial)
-        finally:
-            settle([view, target])
+    try:
+        queue = PassQueue(view, *how)
+        queue.join(target)
+        _compute(queue, view, op, asked.axes, target, initial)
+    finally:
+        settle([view, target])
     if host is not None:
         np.copyto(host, asarray(made).get(), casting="unsafe")
         return host

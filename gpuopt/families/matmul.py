@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from gpuopt import _core
 from gpuopt.arrays import inout
 from gpuopt.arrays.inout import FLOATS, Problem
+from gpuopt.arrays.libraries import View, quick_view
 from gpuopt.families import device_calls
 from gpuopt.families.plans import apart, is_run, kernel_plan, named_like, weak_numbers
 from gpuopt.util.float_state import in_default_float_state
@@ -42,6 +43,12 @@ def _plan(a: Any, b: Any, variant: Any, out: Any, device: Any) -> _core.Plan | N
 
     A GPU, or a named rung, reads arrays of one dtype in C order.
     """
+    if isinstance(a, View) or isinstance(b, View):
+        views = device_calls.views_in(device, a=a, b=b)
+        if variant is not None or views is None or a.dtype != b.dtype:
+            return None
+        call = device_calls.described(matmul_problem, views)
+        return device_calls.resident_plan(call, views, {"a": 0, "b": 1, "out": 3}, out)
     pair = (a, b)
     if not all(isinstance(each, np.ndarray) and each.ndim in (1, 2) for each in pair):
         return None
@@ -95,7 +102,8 @@ def _matmul(a: Any, b: Any, variant: Any, out: Any, device: Any) -> Any:
     return found if out is None else out
 
 
-_run = _core.Entry("aakod", _plan, _matmul).run
+_NAMES = ("a", "b", "variant", "out", "device")
+_run = _core.Entry("aakod", _NAMES, _plan, _matmul, quick_view).run
 
 
 def matmul(

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpuopt import _core
 from gpuopt.arrays import inout
+from gpuopt.arrays.libraries import View, quick_view
 from gpuopt.families import device_reduce, reduce_axis
 from gpuopt.util.float_state import in_default_float_state
 
@@ -28,6 +29,8 @@ def _plan(
     device: Any,
 ) -> _core.Plan | None:
     """Plan a reduction of a host array: of the whole array on the ladder, or along axes."""
+    if isinstance(array, View) and initial is ... and variant is None and block is None:
+        return device_reduce.plan(array, op, axis, bool(keepdims), dtype, out, device)
     if not isinstance(array, np.ndarray) or not isinstance(op, str):
         return None
     whole = axis is None and not keepdims and op not in reduce_axis.OTHERS
@@ -76,7 +79,10 @@ def _reduce(
 
 
 _started = in_default_float_state(reduce_axis.from_the_start)
-_run = _core.Entry("akkkktokkd", _plan, _reduce).run
+_NAMES = (
+    "array", "op", "axis", "keepdims", "variant", "dtype", "out", "initial", "block", "device",
+)  # fmt: skip
+_run = _core.Entry("akkkktokkd", _NAMES, _plan, _reduce, quick_view).run
 
 
 def reduce(

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from gpuopt import _core
 from gpuopt.arrays import inout
 from gpuopt.arrays.inout import NUMBERS, Problem
+from gpuopt.arrays.libraries import View, quick_view
 from gpuopt.families import device_calls
 from gpuopt.families.device_axes import in_c_order
 from gpuopt.families.plans import apart, is_run, kernel_plan, named_like
@@ -143,6 +144,31 @@ def _turned(a: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     return turned if turned.flags.c_contiguous else transpose(a, axes, device="cpu")
 
 
+def _resident(
+    a: View,
+    radius: Any,
+    weights: Any,
+    mode: Any,
+    cval: Any,
+    axis: Any,
+    variant: Any,
+    out: Any,
+    block: Any,
+    device: Any,
+) -> _core.Plan | None:
+    """Plan a stencil on a device along the last axis, with constant weights there."""
+    views = device_calls.views_in(device, a=a)
+    if variant is not None or block is not None or views is None or isinstance(weights, View):
+        return None
+    if _axis(axis, len(a.shape)) != len(a.shape) - 1:
+        return None
+    call = device_calls.described(stencil1d_problem, views, radius, weights, mode, cval)
+    try:
+        return device_calls.resident_plan(call, views, {"a": 0, "out": 7}, out)
+    except _core.DeviceError:  # while a stream is captured nothing is allocated
+        return None
+
+
 MOVED = 1 << 18  # bytes from which on an axis is moved by the transpose ladder
 
 
@@ -159,6 +185,8 @@ def _plan(
     device: Any,
 ) -> _core.Plan | None:
     """Plan a stencil on a host array; another axis than the last is copied to the end."""
+    if isinstance(a, View):
+        return _resident(a, radius, weights, mode, cval, axis, variant, out, block, device)
     if not isinstance(a, np.ndarray) or not (weights is None or isinstance(weights, np.ndarray)):
         return None
     dtype = _native(a, "a", NUMBERS)
@@ -243,7 +271,10 @@ def _stencil1d(
     return out if out is not None else _turned(result, back)
 
 
-_run = _core.Entry("akakkkkokd", _plan, _stencil1d).run
+_NAMES = (
+    "a", "radius", "weights", "mode", "cval", "axis", "variant", "out", "block", "device",
+)  # fmt: skip
+_run = _core.Entry("akwkkkkokd", _NAMES, _plan, _stencil1d, quick_view).run
 
 
 def stencil1d(

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from gpuopt import _core
 from gpuopt.arrays import inout
 from gpuopt.arrays.inout import Problem
+from gpuopt.arrays.libraries import View, quick_view
 from gpuopt.families import device_calls
 from gpuopt.families.axis_plan import memory_order
 from gpuopt.families.plans import apart, kernel_plan, named_like
@@ -99,8 +100,24 @@ def _is_dense(a: np.ndarray, order: list[int], turned: list[int]) -> bool:
     return bool(a.transpose(order).flags.c_contiguous)
 
 
+def _resident(
+    a: View, axes: Any, variant: Any, out: Any, block: Any, device: Any
+) -> _core.Plan | None:
+    """Plan a transpose on a device."""
+    views = device_calls.views_in(device, a=a)
+    if variant is not None or block is not None or views is None:
+        return None
+    call = device_calls.described(_transpose_of, views, axes, False)
+    in_place = out is not None and _turns_in_place(call.numbers, variant)
+    return device_calls.resident_plan(
+        call, views, {"a": 0, "out": 3}, out, dtype=a.dtype, in_place=in_place
+    )
+
+
 def _plan(a: Any, axes: Any, variant: Any, out: Any, block: Any, device: Any) -> _core.Plan | None:
     """Plan a transpose on the best rung."""
+    if isinstance(a, View):
+        return _resident(a, axes, variant, out, block, device)
     if variant is not None or not isinstance(a, np.ndarray):
         return None
     word = WORDS.get(a.dtype.itemsize)
@@ -247,4 +264,5 @@ def _transpose(a: Any, axes: Any, variant: Any, out: Any, block: Any, device: An
     return out
 
 
-_run = _core.Entry("akkokd", _plan, _transpose).run
+_NAMES = ("a", "axes", "variant", "out", "block", "device")
+_run = _core.Entry("akkokd", _NAMES, _plan, _transpose, quick_view).run

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from gpuopt import _core
 from gpuopt.arrays import inout
 from gpuopt.arrays.inout import FLOATS, NUMBERS, Problem
-from gpuopt.arrays.libraries import View, view_of
+from gpuopt.arrays.libraries import View, quick_view, view_of
 from gpuopt.families import device_calls
 from gpuopt.families.device_axes import in_c_order, put, spread
 from gpuopt.families.plans import apart, kernel_plan, named_like, weak_numbers
@@ -170,18 +170,19 @@ def _steps_of(value: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
 _SHORT, _NEAR = 16, 1 << 20  # elements of a short row; bytes that stay in a core's cache
 
 
-def _loop_order(shape: tuple[int, ...], made: tuple[int, ...], item: int) -> list[int]:
-    """Return the axes from the outermost loop in: the result's order of memory.
+def _long_rows(axes: list[tuple[int, ...]], item: int) -> list[tuple[int, ...]]:
+    """Return merged axes, the last first, with a long axis in place of a short innermost one.
 
-    A much longer axis replaces a short innermost one where all arrays stay in the cache.
+    The short one is kept where the arrays do not stay in the cache.
     """
-    order = sorted(range(len(shape)), key=lambda k: (shape[k] > 1, -abs(made[k])))
-    longest = max(order, key=lambda k: shape[k], default=0)
-    last = shape[order[-1]] if order else _SHORT
-    if last < _SHORT and math.prod(shape) * item <= _NEAR and shape[longest] > 4 * last:
-        order.remove(longest)
-        order.append(longest)
-    return order
+    if len(axes) < 2 or axes[0][0] >= _SHORT:
+        return axes
+    if math.prod(axis[0] for axis in axes) * item > _NEAR:
+        return axes
+    longest = max(axes, key=lambda axis: axis[0])
+    if longest[0] <= 4 * axes[0][0]:
+        return axes
+    return [longest, *(axis for axis in axes if axis is not longest)]
 
 
 def _planned_vector(
@@ -229,12 +230,13 @@ def _planned_vector(
     )
     if out is not None and not all(apart(out, each, on_cpu) for each in arrays):
         ready = False
-    order = _loop_order(shape, made, dtype.itemsize)
+    order = sorted(range(len(shape)), key=lambda k: -abs(made[k]))
     axes = _axes(
         tuple(shape[k] for k in order),
         dtype.itemsize,
         *(tuple(each[k] for k in order) for each in (*steps, made)),
     )
+    axes = _long_rows(axes, dtype.itemsize)
     contiguous = straight and (out is None or out.flags.c_contiguous)
     if not ready or len(axes) > _AXES or not (on_cpu or contiguous):
         if not on_cpu or variant is not None or block is not None:
@@ -264,13 +266,42 @@ def _planned_vector(
     )
 
 
+def _resident_vector(
+    dtypes: tuple[str, ...],
+    x: Any,
+    y: Any,
+    factor: Any,
+    variant: Any,
+    out: Any,
+    block: Any,
+    device: Any,
+) -> _core.Plan | None:
+    """Plan a sum of two arrays on a device."""
+    views = device_calls.views_in(device, x=x, y=y)
+    if variant is not None or block is not None or views is None:
+        return None
+    if x.dtype != y.dtype or x.shape != y.shape or type(factor) not in (int, float, type(None)):
+        return None
+    if x.dtype.name not in dtypes:
+        return None
+    first = 0 if factor is None else 1
+    call = device_calls.described(add_problem if factor is None else _saxpy_of, views)
+    places = {"x": first, "y": first + 1, "out": first + 3}
+    at = -1 if factor is None else 0
+    return device_calls.resident_plan(call, views, places, out, in_place=True, factor=at)
+
+
 def _plan_add(x: Any, y: Any, variant: Any, out: Any, block: Any, device: Any) -> _core.Plan | None:
+    if isinstance(x, View) or isinstance(y, View):
+        return _resident_vector(NUMBERS, x, y, None, variant, out, block, device)
     return _planned_vector("add", NUMBERS, [x, y], None, variant, out, block, device)
 
 
 def _plan_saxpy(
     a: Any, x: Any, y: Any, variant: Any, out: Any, block: Any, device: Any
 ) -> _core.Plan | None:
+    if isinstance(x, View) or isinstance(y, View):
+        return _resident_vector(FLOATS, x, y, a, variant, out, block, device)
     return _planned_vector("saxpy", FLOATS, [x, y], a, variant, out, block, device)
 
 
@@ -291,15 +322,16 @@ def _saxpy(a: Any, x: Any, y: Any, variant: Any, out: Any, block: Any, device: A
         if type(a) in (int, float):
             call = device_calls.described(_saxpy_of, views)
             size, _ = call.numbers
-            call = call.with_numbers((size, inout.bits(a, call.dtype)))
+            call = call._replace(numbers=(size, inout.bits(a, call.dtype)))
         else:
             call = device_calls.described(_saxpy_by, views, a)
         return device_calls.run(call, views, variant, block, out, in_place=True)
     return inout.run(saxpy_problem(a, x, y), variant, block, device, out)
 
 
-_run_add = _core.Entry("aakokd", _plan_add, _add).run
-_run_saxpy = _core.Entry("aaakokd", _plan_saxpy, _saxpy).run
+_OTHERS = ("variant", "out", "block", "device")
+_run_add = _core.Entry("aakokd", ("x", "y", *_OTHERS), _plan_add, _add, quick_view).run
+_run_saxpy = _core.Entry("aaakokd", ("a", "x", "y", *_OTHERS), _plan_saxpy, _saxpy, quick_view).run
 
 
 def add(

@@ -156,7 +156,7 @@ def test_an_out_may_begin_where_an_input_ends():
             device_calls.check_apart(run(4096 + apart), "a", run(4096))
 
 
-def test_description_caches_a_bounded_number_of_prepared_calls(rng, monkeypatch):
+def test_a_plan_serves_all_factors_and_addresses(rng, monkeypatch):
     real, made = _core.Prepared, []
 
     def prepared(*given):
@@ -164,13 +164,19 @@ def test_description_caches_a_bounded_number_of_prepared_calls(rng, monkeypatch)
         return real(*given)
 
     monkeypatch.setattr(_core, "Prepared", prepared)
-    x, y = simulated(rng.random(37).astype("f4")), simulated(rng.random(37).astype("f4"))
-    most = device_calls._PREPARED_MOST
-    for count in (most + 4, 4):  # the second time around the first are there
-        made.clear()
-        for factor in range(most + 4):
-            gpuopt.saxpy(factor, x, y)
-        assert len(made) == count
+    x, y = rng.random(37).astype("f4"), rng.random(37).astype("f4")
+    for factor in (0, 1.5, -2, 7, 1e300, 2**70):
+        with np.errstate(over="ignore"):
+            want = np.float32(factor) * x + y
+        got = gpuopt.saxpy(factor, simulated(x), simulated(y)).get()
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+    assert len(made) == 1
+    weights = np.array([1.0, 2.0, 3.0])
+    for scale in (1.0, 2.0, 1.0):  # their values are constants of a plan
+        got = gpuopt.stencil1d(simulated(x), weights=scale * weights).get()
+        want = gpuopt.stencil1d(x, weights=scale * weights, device="cpu")
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+    assert len(made) == 3
 
 
 def test_cached_calls_hold_no_array(rng):

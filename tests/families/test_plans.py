@@ -211,16 +211,19 @@ def test_threads_share_a_cache(rng):
 
 def test_misuse_of_plans_raises():
     with pytest.raises(ValueError, match="kinds"):
-        _core.Entry("xyz", print, print)
-    entry = _core.Entry("a", lambda x: 7, lambda x: x)
+        _core.Entry("xyz", ("x", "y", "z"), print, print, print)
+    with pytest.raises(ValueError, match="a name for each"):
+        _core.Entry("aa", ("x",), print, print, print)
+    entry = _core.Entry("a", ("x",), lambda x: 7, lambda x: x, lambda x, name: None)
     with pytest.raises(TypeError, match="planner: must return a Plan"):
         entry.run(np.ones(3))
     with pytest.raises(TypeError, match="takes 1 arguments"):
         entry.run()
     assert entry.run([1]) == [1]  # a list has no key
-    for fields in ((), (7,), ((), (), ())):
-        with pytest.raises((TypeError, ValueError)):
-            _core.Plan("kernel", fields)
+    for kind in ("kernel", "resident"):
+        for fields in ((), (7,), ((), (), ())):
+            with pytest.raises((TypeError, ValueError)):
+                _core.Plan(kind, fields)
     with pytest.raises(TypeError):
         _core.Plan("copy", (0, 7, -1))
     with pytest.raises(TypeError, match="takes the arrays"):

@@ -7,11 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define KINDS "aotdkw"
+
 enum {
     SLOTS = 512, /* of a cache, in pairs */
     WORDS = 96,  /* of a key */
     ARGUMENTS = 12,
-    TEXT_MOST = 64, /* bytes of a string option */
+    TEXT_MOST = 64,    /* bytes of a string option */
+    VALUES_MOST = 320, /* bytes of a small array whose values belong to the key */
 };
 
 struct key {
@@ -29,7 +32,7 @@ struct slot {
 
 struct entry {
     PyObject_HEAD
-    PyObject *module, *planner, *general;
+    PyObject *module, *planner, *general, *viewer, *names;
     char kinds[ARGUMENTS + 1];
     struct slot slots[SLOTS];
 };
@@ -63,6 +66,53 @@ static void put_array(struct key *key, PyArrayObject *array) {
         key->words[key->count++] = (uint64_t)shape[k];
         key->words[key->count++] = (uint64_t)strides[k];
     }
+}
+
+/* The integers of a tuple. */
+static void put_tuple(struct key *key, PyObject *tuple) {
+    const Py_ssize_t count = PyTuple_Size(tuple);
+    put(key, '(' | (uint64_t)count << 8);
+    for (Py_ssize_t k = 0; k < count; k++)
+        put(key, (uint64_t)PyLong_AsLongLong(PyTuple_GetItem(tuple, k)));
+}
+
+static void put_text(struct key *key, PyObject *text);
+
+/* An array on a device. */
+static void put_view(struct key *key, const struct py_view_items *view) {
+    const PyArray_Descr *descr = (const PyArray_Descr *)view->dtype;
+    const uint64_t item = PyArray_DescrCheck(view->dtype) ? (uint64_t)PyDataType_ELSIZE(descr) : 0;
+    if (view->waits || !item || !is_plain_type(descr->type_num) || view->address % item ||
+        !PyTuple_CheckExact(view->shape) ||
+        (view->strides != Py_None && !PyTuple_CheckExact(view->strides))) {
+        key->fails = true;
+        return;
+    }
+    put(key,
+        'V' | (uint64_t)(view->read_only != 0) << 8 | (uint64_t)(unsigned)descr->type_num << 32);
+    put_text(key, view->device);
+    put_tuple(key, view->shape);
+    if (view->strides != Py_None)
+        put_tuple(key, view->strides);
+    else
+        put(key, 'C');
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        key->fails = true;
+    }
+}
+
+/* A small array on the host that a call on a device reads: its values are constants there. */
+static void put_values(struct key *key, PyArrayObject *array) {
+    uint64_t words[VALUES_MOST / 8] = {0};
+    const size_t bytes = (size_t)PyArray_NBYTES(array);
+    if (bytes > VALUES_MOST || !PyArray_IS_C_CONTIGUOUS(array)) {
+        key->fails = true;
+        return;
+    }
+    memcpy(words, PyArray_DATA(array), bytes);
+    for (size_t k = 0; k < bytes; k += 8)
+        put(key, words[k / 8]);
 }
 
 /* An array, or a Python number, whose value does not belong to the key. */
@@ -199,16 +249,51 @@ static void put_out(struct key *key, PyObject *out, const char *kinds, PyObject 
     put(key, relations);
 }
 
-static void describe(struct key *key, const char *kinds, PyObject *const *arguments) {
+/* Replaces arrays on devices by their Views, which the caller releases; returns how many there are,
+ * or -1 with an exception. */
+static int look(const struct entry *self, PyObject **operands) {
+    int found = 0;
+    for (int k = 0; self->kinds[k]; k++) {
+        PyObject *value = operands[k];
+        if ((self->kinds[k] != 'a' && self->kinds[k] != 'o') || value == Py_None ||
+            PyArray_CheckExact(value) || PyFloat_CheckExact(value) || PyLong_CheckExact(value))
+            continue;
+        PyObject *view = PyObject_CallFunctionObjArgs(self->viewer, value,
+                                                      PyTuple_GetItem(self->names, k), NULL);
+        if (!view)
+            return -1;
+        if (view == Py_None) {
+            Py_DECREF(view);
+            continue;
+        }
+        operands[k] = view;
+        found++;
+    }
+    return found;
+}
+
+static void describe(struct key *key, const struct py_state *state, const char *kinds,
+                     PyObject *const *arguments, int views) {
     key->count = 0;
     key->fails = false;
     for (int k = 0; kinds[k] && !key->fails; k++)
         switch (kinds[k]) {
         case 'a':
-            put_operand(key, arguments[k]);
+        case 'w':
+            if ((PyObject *)Py_TYPE(arguments[k]) == state->view_type)
+                put_view(key, &((struct py_view *)arguments[k])->items);
+            else
+                put_operand(key, arguments[k]);
+            if (kinds[k] == 'w' && views && PyArray_CheckExact(arguments[k]) && !key->fails)
+                put_values(key, (PyArrayObject *)arguments[k]);
             break;
         case 'o':
-            put_out(key, arguments[k], kinds, arguments);
+            if ((PyObject *)Py_TYPE(arguments[k]) == state->view_type)
+                put_view(key, &((struct py_view *)arguments[k])->items);
+            else if (views && arguments[k] != Py_None)
+                key->fails = true; /* the result of arrays on a device goes to the host */
+            else
+                put_out(key, arguments[k], kinds, arguments);
             break;
         case 't':
             put_dtype(key, arguments[k]);
@@ -290,31 +375,44 @@ static PyObject *planned(struct entry *self, const struct py_state *state,
     return plan;
 }
 
-static PyObject *entry_run(struct entry *self, PyObject *const *arguments, Py_ssize_t count) {
+/* Runs the call by its plan. NULL without an exception: the general function is to run it. */
+static PyObject *run_planned(struct entry *self, PyObject *const *arguments,
+                             PyObject *const *operands, int views) {
     struct py_state *state = py_state_of(self->module);
+    const Py_ssize_t count = (Py_ssize_t)strlen(self->kinds);
     struct key key;
+    describe(&key, state, self->kinds, operands, views);
+    PyObject *plan = NULL;
+    if (key.fails)
+        return NULL;
+    if (state->recorders) { /* may name a device */
+        plan = planned(self, state, operands, count);
+    } else {
+        const uint64_t hash = hash_of(&key);
+        const struct slot *slot = slot_of(self, &key, hash);
+        plan = slot ? Py_NewRef(slot->plan) : planned(self, state, operands, count);
+        if (plan && !slot)
+            keep(self, &key, hash, plan);
+    }
+    PyObject *result = plan && plan != Py_None ? py_plan_run(plan, arguments, operands) : NULL;
+    Py_XDECREF(plan);
+    return result;
+}
+
+static PyObject *entry_run(struct entry *self, PyObject *const *arguments, Py_ssize_t count) {
+    PyObject *operands[ARGUMENTS], *result = NULL;
     if (count != (Py_ssize_t)strlen(self->kinds)) {
         PyErr_Format(PyExc_TypeError, "run() takes %zu arguments (%zd given)", strlen(self->kinds),
                      count);
         return NULL;
     }
-    describe(&key, self->kinds, arguments);
-    PyObject *plan = NULL;
-    if (!key.fails && state->recorders) { /* may name a device */
-        plan = planned(self, state, arguments, count);
-        if (!plan)
-            return NULL;
-    } else if (!key.fails) {
-        const uint64_t hash = hash_of(&key);
-        const struct slot *slot = slot_of(self, &key, hash);
-        plan = slot ? Py_NewRef(slot->plan) : planned(self, state, arguments, count);
-        if (!plan)
-            return NULL;
-        if (!slot)
-            keep(self, &key, hash, plan);
-    }
-    PyObject *result = plan && plan != Py_None ? py_plan_run(plan, arguments) : NULL;
-    Py_XDECREF(plan);
+    memcpy(operands, arguments, (size_t)count * sizeof *operands);
+    const int views = look(self, operands);
+    if (views >= 0)
+        result = run_planned(self, arguments, operands, views);
+    for (Py_ssize_t k = 0; k < count; k++)
+        if (operands[k] != arguments[k])
+            Py_DECREF(operands[k]);
     return result || PyErr_Occurred() ? result : call(self->general, arguments, count);
 }
 
@@ -329,13 +427,16 @@ static PyObject *entry_clear_cache(struct entry *self, PyObject *nothing) {
 }
 
 static PyObject *entry_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
-    static char *keys[] = {"kinds", "planner", "general", NULL};
+    static char *keys[] = {"kinds", "names", "planner", "general", "viewer", NULL};
     const char *kinds;
-    PyObject *planner, *general;
-    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "sOO", keys, &kinds, &planner, &general))
+    PyObject *names, *planner, *general, *viewer;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "sO!OOO", keys, &kinds, &PyTuple_Type,
+                                     &names, &planner, &general, &viewer))
         return NULL;
-    if (strlen(kinds) > ARGUMENTS || strspn(kinds, "aotdk") != strlen(kinds)) {
-        PyErr_SetString(PyExc_ValueError, "kinds: must hold up to 12 of 'a', 'o', 't', 'd', 'k'");
+    if (strlen(kinds) > ARGUMENTS || strspn(kinds, KINDS) != strlen(kinds) ||
+        PyTuple_Size(names) != (Py_ssize_t)strlen(kinds)) {
+        PyErr_SetString(PyExc_ValueError,
+                        "kinds: must hold up to 12 of '" KINDS "', and a name for each");
         return NULL;
     }
     allocfunc allocate = __extension__(allocfunc) PyType_GetSlot(type, Py_tp_alloc);
@@ -345,6 +446,8 @@ static PyObject *entry_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     self->module = Py_NewRef(PyType_GetModule(type));
     self->planner = Py_NewRef(planner);
     self->general = Py_NewRef(general);
+    self->viewer = Py_NewRef(viewer);
+    self->names = Py_NewRef(names);
     strcpy(self->kinds, kinds);
     return (PyObject *)self;
 }
@@ -354,12 +457,14 @@ static int entry_traverse(struct entry *self, visitproc visit, void *arg) {
     Py_VISIT(self->module);
     Py_VISIT(self->planner);
     Py_VISIT(self->general);
+    Py_VISIT(self->viewer);
     return 0;
 }
 
 static int entry_clear(struct entry *self) {
     Py_CLEAR(self->planner);
     Py_CLEAR(self->general);
+    Py_CLEAR(self->viewer);
     return 0;
 }
 
@@ -369,6 +474,7 @@ static void entry_dealloc(struct entry *self) {
     PyObject_GC_UnTrack(self);
     Py_XDECREF(entry_clear_cache(self, NULL));
     entry_clear(self);
+    Py_XDECREF(self->names);
     Py_XDECREF(self->module);
     release(self);
     Py_DECREF(type);
@@ -390,10 +496,14 @@ static PyType_Slot entry_slots[] = {
     {Py_tp_clear, __extension__(void *) entry_clear},
     {Py_tp_methods, entry_methods},
     {Py_tp_doc,
-     "Entry(kinds, planner, general)\n--\n\n"
-     "A family's calls. kinds: a letter for each argument: 'a' an array or a number, 'o' out, 't'\n"
-     "a dtype, 'd' a device, 'k' another option. planner(*arguments) returns a Plan for all calls\n"
-     "with these layouts and options, or None; general(*arguments) runs any call."},
+     "Entry(kinds, names, planner, general, viewer)\n--\n\n"
+     "A family's calls. kinds: a letter for each argument: 'a' an array or a number, 'w' an array\n"
+     "whose values are constants on a device, 'o' out, 't' a dtype, 'd' a device, 'k' another\n"
+     "option. viewer(value, name) returns the View of an array on a device, else None; planner "
+     "and\n"
+     "plans receive it instead. planner(*arguments) returns a Plan for all calls with these "
+     "layouts\n"
+     "and options, or None; general(*arguments) runs any call."},
     {0, NULL},
 };
 

@@ -53,11 +53,21 @@ struct copy {
     npy_intp order[AXES_MAX];
 };
 
+/* A prepared call on arrays of a device. */
+struct resident {
+    PyObject *prepared, *shape, *dtype;  /* the result's */
+    PyObject *constants[OPS_INPUTS_MAX]; /* a View, or NULL: */
+    int inputs[OPS_INPUTS_MAX];          /* the argument */
+    int count, out, factor;
+    enum dtype factor_dtype;
+};
+
 struct plan {
     PyObject_HEAD
     PyObject *module;
-    enum { KERNEL, NUMPY, COPY, WHOLE } kind;
+    enum { KERNEL, NUMPY, COPY, RESIDENT, WHOLE } kind;
     struct kernel *kernel;
+    struct resident resident;
     struct numpy numpy;
     struct copy copy;
 };
@@ -228,11 +238,43 @@ static int make_copy(struct plan *self, PyObject *fields) {
     return self->copy.axes < 0 ? -1 : 0;
 }
 
+static int make_resident(struct plan *self, PyObject *fields) {
+    struct resident *resident = &self->resident;
+    PyObject *prepared, *inputs, *shape, *dtype;
+    const char *factor = NULL;
+    if (!PyArg_ParseTuple(fields, "OO!iO!Oiz", &prepared, &PyTuple_Type, &inputs, &resident->out,
+                          &PyTuple_Type, &shape, &dtype, &resident->factor, &factor))
+        return -1;
+    resident->count = (int)PyTuple_Size(inputs);
+    if (!py_is_prepared(py_state_of(self->module), prepared, resident->count)) {
+        PyErr_SetString(PyExc_TypeError, "Plan: needs a Prepared with these inputs");
+        return -1;
+    }
+    for (int k = 0; k < resident->count; k++) {
+        PyObject *each = PyTuple_GetItem(inputs, k);
+        if (PyLong_Check(each))
+            resident->inputs[k] = (int)PyLong_AsLong(each);
+        else
+            resident->constants[k] = Py_NewRef(each);
+    }
+    resident->prepared = Py_NewRef(prepared);
+    resident->shape = Py_NewRef(shape);
+    resident->dtype = Py_NewRef(dtype);
+    if (factor && py_dtype_named(factor, &resident->factor_dtype)) {
+        PyErr_Format(PyExc_TypeError, "Plan: %s is not a dtype of gpuopt", factor);
+        return -1;
+    }
+    return PyErr_Occurred() ? -1 : 0;
+}
+
 static PyObject *plan_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
     static char *keys[] = {"kind", "fields", NULL};
-    static int (*const makers[])(struct plan *, PyObject *) = {
-        [KERNEL] = make_kernel, [NUMPY] = make_numpy, [COPY] = make_copy, [WHOLE] = NULL};
-    static const char *const names[] = {"kernel", "numpy", "copy", "whole"};
+    static int (*const makers[])(struct plan *, PyObject *) = {[KERNEL] = make_kernel,
+                                                               [NUMPY] = make_numpy,
+                                                               [COPY] = make_copy,
+                                                               [RESIDENT] = make_resident,
+                                                               [WHOLE] = NULL};
+    static const char *const names[] = {"kernel", "numpy", "copy", "resident", "whole"};
     const char *name;
     PyObject *fields;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "sO!", keys, &name, &PyTuple_Type,
@@ -264,6 +306,11 @@ static void plan_dealloc(struct plan *self) {
         PyMem_Free(self->kernel->calls);
         PyMem_Free(self->kernel);
     }
+    for (int k = 0; k < OPS_INPUTS_MAX; k++)
+        Py_XDECREF(self->resident.constants[k]);
+    Py_XDECREF(self->resident.prepared);
+    Py_XDECREF(self->resident.shape);
+    Py_XDECREF(self->resident.dtype);
     Py_XDECREF(self->numpy.function);
     Py_XDECREF(self->numpy.first);
     Py_XDECREF(self->numpy.keywords);
@@ -530,7 +577,45 @@ static PyObject *run_copy(struct py_state *state, const struct copy *copy,
     return result;
 }
 
-PyObject *py_plan_run(PyObject *plan, PyObject *const *arguments) {
+/* --- running calls on arrays of a device */
+
+/* Enqueues the call; -1 with an exception, 0 if the arrays lie otherwise. */
+static int enqueue(const struct resident *resident, PyObject *const *arguments,
+                   PyObject *const *operands, PyObject *target) {
+    PyObject *views[OPS_INPUTS_MAX + 1];
+    union number factor;
+    for (int k = 0; k < resident->count; k++)
+        views[k] = resident->constants[k] ? resident->constants[k] : operands[resident->inputs[k]];
+    views[resident->count] = target;
+    if (resident->factor >= 0 &&
+        !read_number(arguments[resident->factor], resident->factor_dtype, &factor))
+        return 0;
+    return py_prepared_queue(resident->prepared, views, resident->factor < 0 ? NULL : &factor.bits);
+}
+
+static PyObject *run_resident(const struct resident *resident, PyObject *const *arguments,
+                              PyObject *const *operands) {
+    const struct py_view_items *first = &((struct py_view *)operands[resident->inputs[0]])->items;
+    if (resident->out >= 0) {
+        const struct py_view_items *to = &((struct py_view *)operands[resident->out])->items;
+        PyObject *out = arguments[resident->out];
+        PyObject *told = PyObject_CallMethod(to->library, "writes", "O", out);
+        Py_XDECREF(told);
+        return told && enqueue(resident, arguments, operands, operands[resident->out]) > 0
+                   ? Py_NewRef(out)
+                   : NULL;
+    }
+    PyObject *pair =
+        PyObject_CallMethod(first->library, "empty", "OOO", operands[resident->inputs[0]],
+                            resident->shape, resident->dtype);
+    PyObject *result = NULL;
+    if (pair && enqueue(resident, arguments, operands, PyTuple_GetItem(pair, 1)) > 0)
+        result = PyObject_CallMethod(first->library, "finish", "O", PyTuple_GetItem(pair, 0));
+    Py_XDECREF(pair);
+    return result;
+}
+
+PyObject *py_plan_run(PyObject *plan, PyObject *const *arguments, PyObject *const *operands) {
     struct plan *self = (struct plan *)plan;
     switch (self->kind) {
     case KERNEL:
@@ -539,6 +624,8 @@ PyObject *py_plan_run(PyObject *plan, PyObject *const *arguments) {
         return run_numpy(py_state_of(self->module), &self->numpy, arguments);
     case COPY:
         return run_copy(py_state_of(self->module), &self->copy, arguments);
+    case RESIDENT:
+        return run_resident(&self->resident, arguments, operands);
     default: {
         /* of gpuopt.reduce: array, op, variant, dtype, out, initial, block, device */
         PyObject *const whole[] = {arguments[0], arguments[1], arguments[4], arguments[5],
@@ -562,7 +649,7 @@ static PyObject *plan_run(PyObject *self, PyObject *const *arguments, Py_ssize_t
         PyErr_SetString(PyExc_TypeError, "run() takes the arrays of a kernel's plan");
         return NULL;
     }
-    PyObject *result = py_plan_run(self, arguments);
+    PyObject *result = py_plan_run(self, arguments, arguments);
     if (!result && !PyErr_Occurred())
         PyErr_SetString(PyExc_ValueError, "run(): a number does not fit the arrays' dtype");
     return result;
@@ -585,7 +672,8 @@ static PyType_Slot plan_slots[] = {
      "\"kernel\": (passes, inputs, result, out, direct, factor, factor's dtype, variant, block,\n"
      "device). \"numpy\": (function, first or None, its keywords, factor, x, y, out, scalar, "
      "reuses).\n"
-     "\"copy\": (array, order of axes, out)."},
+     "\"copy\": (array, order of axes, out). \"resident\": (a Prepared, inputs: arguments or\n"
+     "Views, out, shape, dtype, factor, factor's dtype). \"whole\": (), of gpuopt.reduce."},
     {0, NULL},
 };
 

@@ -4,9 +4,10 @@
 
 #include "../py_core.h"
 
-/* Runs a plan on the arguments of a call. Returns NULL without an exception if a number does not
- * fit the type of the arrays: the general function raises the error. */
-PyObject *py_plan_run(PyObject *plan, PyObject *const *arguments);
+/* Runs a plan on the arguments of a call; in `operands` the arrays on devices are Views. Returns
+ * NULL without an exception if a number does not fit the type of the arrays, or arrays on a device
+ * lie otherwise: the general function is to run. */
+PyObject *py_plan_run(PyObject *plan, PyObject *const *arguments, PyObject *const *operands);
 int py_is_plan(const struct py_state *state, PyObject *object);
 
 #endif
