@@ -89,7 +89,11 @@ static struct py_home *home_of(struct py_state *state, const struct device_ops *
 /* Waits for a home's queue; Ctrl-C interrupts. */
 static int home_acquire(const struct py_state *state, struct py_home *home) {
     const unsigned long me = PyThread_get_thread_ident();
-    if (home->process != getpid() && home->owner) {
+    PyLockStatus held = PyThread_acquire_lock_timed(home->lock, 0, 0);
+    /* A forked child has no other thread yet: whoever holds the lock is not there to release it. A
+     * waiting thread of the parent may have taken it without the GIL, before it became the owner.
+     */
+    if (home->process != getpid() && held != PY_LOCK_ACQUIRED) {
         PyErr_Format(state->exceptions[STATUS_FORKED],
                      "device: %s was executing a call of another thread when this process "
                      "was forked from it; fork at another time, or start processes by 'spawn'",
@@ -97,7 +101,6 @@ static int home_acquire(const struct py_state *state, struct py_home *home) {
         return -1;
     }
     home->process = getpid();
-    PyLockStatus held = PyThread_acquire_lock_timed(home->lock, 0, 0);
     if (held != PY_LOCK_ACQUIRED && home->owner == me) {
         PyErr_Format(PyExc_RuntimeError,
                      "device: %s is executing a call of this thread; code that runs within it (a "

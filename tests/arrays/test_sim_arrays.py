@@ -104,6 +104,36 @@ def test_fork_while_another_thread_holds_the_queue():
     assert run_python(LONG + textwrap.dedent(code)).stdout == "0 2 True 0 [0 1 2]\n"
 
 
+def test_fork_while_threads_wait_for_the_queue():
+    """A child works, or names the fork; it never waits for a thread that it does not have."""
+    code = """
+        import threading
+        ends = threading.Event()
+        def use():
+            while not ends.is_set():
+                gpuopt.reduce(small)
+        threads = [threading.Thread(target=use) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        found = set()
+        for _ in range(12):
+            time.sleep(0.01)
+            child = os.fork()
+            if child == 0:
+                signal.alarm(30)
+                try:
+                    os._exit(0 if small.get().tolist() == [0, 1, 2] else 1)
+                except RuntimeError as error:
+                    os._exit(2 if "when this process was forked" in str(error) else 3)
+            found.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        ends.set()
+        for thread in threads:
+            thread.join()
+        print(found <= {0, 2}, found)
+    """
+    assert run_python(LONG + textwrap.dedent(code)).stdout.startswith("True")
+
+
 @pytest.mark.parametrize("bytes_of_stack", [1 << 17])
 def test_a_thread_with_a_small_stack(bytes_of_stack):
     code = f"""
