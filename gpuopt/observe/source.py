@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
+from gpuopt import _core
 from gpuopt.catalog.rungs import Rung, find
 from gpuopt.families import cases
 from gpuopt.observe.annotated import Diff, Source, SourceLine
@@ -21,6 +22,8 @@ from gpuopt.util.texts import embedded
 REDUCE_ITEMS = 1 << 14  # elements of the run whose counters annotate a source
 _NO_CODE = re.compile(r'("(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)+\')|//.*|/\*.*?\*/')
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_FILE = re.compile(r'^\.file (\d+) "(.*)"', re.M)
+_LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+([1-9]\d*)", re.M)
 _INCLUDE = re.compile(r'^#include "([^"]+\.(?:h|cuh))"', re.M)
 
 
@@ -146,15 +149,31 @@ def _words(file: str) -> tuple[tuple[_Definition, frozenset[str]], ...]:
     )
 
 
-def _needed(file: str, function: str) -> dict[str, list[_Definition]]:
-    """Return a function's definition and its dependencies by file, in the files' order."""
+def _executed(kernel: str) -> set[tuple[str, int]]:
+    """Return the (file, line) of a kernel's instructions, from the line table of its PTX."""
+    ptx = _core.kernel_ptx(kernel, 75)
+    names = {number: PurePath(path).name for number, path in _FILE.findall(ptx)}
+    return {(names[number], int(line)) for number, line in _LOC.findall(ptx)}
+
+
+def _needed(rung: Rung, file: str, function: str) -> dict[str, list[_Definition]]:
+    """Return the rung's definitions by file, in the files' order.
+
+    They are those of its instructions, according to the compiler, and those that they name:
+    constants and types have no instructions. A C function has no line table, only names.
+    """
     every = {name: _words(name) for name in _with_headers(file)}
     known = [pair for pairs in every.values() for pair in pairs]
     names = {each.name for each, _ in known}
-    wanted, new = {function}, {function}
+    executed = set() if rung.host else _executed(rung.kernels[0])
+    new = {function}
+    for name, pairs in every.items():
+        lines = [line for of, line in executed if of == name]
+        new |= {each.name for each, _ in pairs if any(each.code <= k <= each.last for k in lines)}
+    new = wanted = {name for name in new if not name.isupper()}  # not a macro that lists kernels
     while new:
         new = names & {word for each, words in known if each.name in new for word in words} - wanted
-        wanted |= new
+        wanted = wanted | new
     return {
         name: [each for each, _ in pairs if each.name in wanted] for name, pairs in every.items()
     }
@@ -263,7 +282,7 @@ def source(
     function = _function(rung, file)
     counters, counted = _counters(rung) if shown else ({}, "")
     lines: list[SourceLine] = []
-    for name, found in _needed(file, function).items():
+    for name, found in _needed(rung, file, function).items():
         before = 0
         if name != file and found:
             lines += [SourceLine(0, "", None, name), SourceLine(0, f"// --- {name}", None, name)]

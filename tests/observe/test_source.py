@@ -10,6 +10,7 @@ import pytest
 from conftest import KINDS
 
 import gpuopt
+from gpuopt.observe import source as source_module
 from gpuopt.util import texts
 
 FAMILIES = ["reduce", "roofline", "transpose", "stencil1d", "add", "saxpy", "matmul", "reduce_axis"]
@@ -63,6 +64,21 @@ def test_source_includes_the_functions_it_calls():
     assert "reduce_5" not in text and "KERNEL" not in text
     assert "// New: no loop is left." in text
     assert gpuopt.source("reduce").rung.best and not gpuopt.source("reduce").rung.host
+
+
+@pytest.mark.parametrize(
+    "rung", [each for each in RUNGS if not each.host], ids=lambda each: f"{each.family}-{each.name}"
+)
+def test_source_has_the_line_of_every_instruction(rung):
+    source = gpuopt.source(rung.family, rung.variant)
+    shown = {(each.file, each.number) for each in source.lines}
+    executed = {
+        (file, number)
+        for file, number in source_module._executed(rung.kernels[0])
+        if file in texts.embedded()  # not CUDA's headers
+        and not re.match(r"[A-Z0-9_]+\(", texts.embedded()[file][number - 1])  # a list of kernels
+    }
+    assert executed and executed <= shown, sorted(executed - shown)
 
 
 def test_source_includes_the_headers_functions():
