@@ -43,10 +43,10 @@ static unsigned shared_bytes(const struct tiling *tiling, size_t item_bytes) {
 }
 
 /* Assignment of tiles to blocks: the first `whole` have one block each; the layers of the others
- * are divided evenly among `shares` blocks. A tile has `layers` pairs of tiles of a and b. */
+ * are divided evenly among `chunks` blocks. A tile has `layers` pairs of tiles of a and b. */
 struct work {
     const struct tiling *tiling;
-    uint64_t tiles, layers, whole, share, shares;
+    uint64_t tiles, layers, whole, chunk, chunks;
     double cost; /* of the tiles of the busiest multiprocessor */
 };
 
@@ -74,12 +74,12 @@ static struct work work_of(const struct ops_queue *queue, const struct ops_choic
         work.tiles <= GRID_X - at_once && work.layers <= UINT32_MAX) {
         rounds = cut;
         work.whole -= last;
-        work.share = ceil_div(last * work.layers, at_once);
-        work.shares = ceil_div(last * work.layers, work.share);
+        work.chunk = ceil_div(last * work.layers, at_once);
+        work.chunks = ceil_div(last * work.layers, work.chunk);
     }
     work.cost = rounds * tiling->rows * tiling->columns * tiling->cost;
     if (choice->rung->number >= STREAM_K)
-        work.cost *= (double)ops_tuned(choice, OPS_TUNING_matmul_shares_cost) / 1000;
+        work.cost *= (double)ops_tuned(choice, OPS_TUNING_matmul_chunks_cost) / 1000;
     return work;
 }
 
@@ -125,7 +125,7 @@ static struct ops_choice fitting(const struct ops_queue *queue, const struct ops
 }
 
 /* Adds the arguments of a rung that cuts tiles, and the memory for their partial sums. */
-static enum status add_shares(struct ops_queue *queue, const struct work *work, size_t item_bytes,
+static enum status add_chunks(struct ops_queue *queue, const struct work *work, size_t item_bytes,
                               struct ops_plan *plan) {
     struct ops_step *step = &plan->steps[0];
     const uint64_t cut = work->tiles - work->whole;
@@ -133,11 +133,11 @@ static enum status add_shares(struct ops_queue *queue, const struct work *work, 
     enum status status = STATUS_OK;
     device_address tickets = 0;
     if (cut)
-        status = ops_scratch(queue, plan, (work->shares + cut) * tile * item_bytes);
+        status = ops_scratch(queue, plan, (work->chunks + cut) * tile * item_bytes);
     if (cut && !status)
         status = ops_tickets(queue, &tickets);
     const uint64_t values[] = {plan->scratch, tickets,      work->whole,
-                               work->share,   work->layers, cut * work->layers};
+                               work->chunk,   work->layers, cut * work->layers};
     memcpy(step->values + step->value_count, values, sizeof values);
     step->value_count += sizeof values / sizeof *values;
     return status;
@@ -155,7 +155,7 @@ enum status ops_matmul_plan(struct ops_queue *queue, const struct ops_choice *ch
     for (unsigned i = 0; i < 3; i++)
         step->values[step->value_count++] = numbers[i];
     if (!status && fits.rung->number >= STREAM_K)
-        status = add_shares(queue, &work, dtype_size(fits.signature->items), plan);
+        status = add_chunks(queue, &work, dtype_size(fits.signature->items), plan);
     if (status || host)
         return status;
 
@@ -173,7 +173,7 @@ enum status ops_matmul_plan(struct ops_queue *queue, const struct ops_choice *ch
         y = ceil_div(ceil_div(rows, tiling ? tiling->rows : SIDE), GROUP);
     }
     if (fits.rung->number >= STREAM_K) {
-        x = work.whole + work.shares;
+        x = work.whole + work.chunks;
         y = 1;
     }
     const uint64_t z = ceil_div(y, GRID_Y);

@@ -22,13 +22,13 @@ enum {
 };
 
 /* Blocks of the rungs with even chunks. */
-static uint64_t shares(const struct ops_queue *queue, const struct ops_choice *choice,
+static uint64_t chunks(const struct ops_queue *queue, const struct ops_choice *choice,
                        uint64_t vectors) {
     const uint64_t vectors_a_block =
-        ops_tuned(choice, OPS_TUNING_reduce_share_packs) * choice->block;
+        ops_tuned(choice, OPS_TUNING_reduce_chunk_vectors) * choice->block;
     const uint64_t blocks = (vectors - 1) / vectors_a_block + 1;
     const uint64_t most =
-        (uint64_t)queue->info.multiprocessors * ops_tuned(choice, OPS_TUNING_reduce_share_blocks);
+        (uint64_t)queue->info.multiprocessors * ops_tuned(choice, OPS_TUNING_reduce_chunk_blocks);
     return blocks < most ? blocks : most;
 }
 
@@ -51,7 +51,7 @@ static uint64_t pass_blocks(const struct ops_queue *queue, const struct ops_choi
         return parts < 1 ? 1 : parts < most ? parts : most;
     }
     if (rung->number >= SHARES)
-        return n * item > VECTOR ? shares(queue, choice, n * item / VECTOR) : 1;
+        return n * item > VECTOR ? chunks(queue, choice, n * item / VECTOR) : 1;
     /* A grid-stride loop: as many blocks as can be resident, or one for a short rest. */
     if (n <= block * ops_tuned(choice, OPS_TUNING_reduce_one_block_items))
         return 1;

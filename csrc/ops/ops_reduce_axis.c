@@ -36,7 +36,7 @@ struct task {
     device_address in, out, in_index, partials, partial_index, tickets;
     uint64_t numbers[NUMBERS];
     bool partial; /* its elements are partial results: no third pass */
-    uint64_t shape, splits, share, wide, group, tiles;
+    uint64_t shape, splits, chunk, wide, group, tiles;
     uint64_t blocks, shared_bytes;
 };
 
@@ -105,19 +105,19 @@ static uint64_t array_bytes(const struct task *task) {
 /* Splits the reduced axis if there are fewer blocks than the GPU runs at once, into no more blocks
  * than that: a few more would need a second round. */
 static void split(const struct ops_queue *queue, struct task *task, uint64_t blocks,
-                  uint64_t share_least, uint64_t share_unit) {
+                  uint64_t chunk_least, uint64_t chunk_unit) {
     const uint64_t reduced = task->numbers[REDUCED];
     const uint64_t wanted = (uint64_t)queue->info.multiprocessors * tuned(task, blocks);
     uint64_t splits = blocks < wanted && !task->partial ? wanted / blocks : 1;
     const uint64_t apart = task->shape == AXIS_STRIDED ? task->numbers[STRIDE] : 1;
-    splits = max_u64(1, min_u64(splits, reduced / share_least));
+    splits = max_u64(1, min_u64(splits, reduced / chunk_least));
     splits = max_u64(splits, ceil_div(reduced, AXIS_CHUNK / apart));
     if (is_argmin(task) && !task->partial) /* a thread has an index for each of its vectors */
-        splits = max_u64(splits, ceil_div(reduced, share_unit * (AXIS_POSITIONS / 4) / apart));
+        splits = max_u64(splits, ceil_div(reduced, chunk_unit * (AXIS_POSITIONS / 4) / apart));
     if (adds_bytes(task)) /* 32-bit sums: columns whose rows overlap can be that long */
-        splits = max_u64(splits, ceil_div(reduced, share_unit * AXIS_BYTE_VECTORS));
-    task->share = ceil_div(ceil_div(reduced, splits), share_unit) * share_unit;
-    task->splits = ceil_div(reduced, task->share);
+        splits = max_u64(splits, ceil_div(reduced, chunk_unit * AXIS_BYTE_VECTORS));
+    task->chunk = ceil_div(ceil_div(reduced, splits), chunk_unit) * chunk_unit;
+    task->splits = ceil_div(reduced, task->chunk);
     task->blocks = blocks * task->splits;
 }
 
@@ -318,7 +318,7 @@ static void plan_columns(const struct ops_queue *queue, struct task *task, enum 
     task->tiles = ceil_div(columns, task->wide);
     const uint64_t high = BLOCK / task->wide;
     split(queue, task, n[OUTER] * task->tiles,
-          max_u64(few, high * at_once * tuned(task, share_passes)), high);
+          max_u64(few, high * at_once * tuned(task, chunk_passes)), high);
     task->shared_bytes = BLOCK * (vectors ? AXIS_VECTOR_SHARED : AXIS_ITEM_SHARED);
 }
 
@@ -401,7 +401,7 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
 static bool is_streamed(const struct ops_queue *queue, const struct task *task, uint64_t results) {
     const uint64_t cache = queue->info.cache_bytes ? queue->info.cache_bytes : USUAL_CACHE;
     const uint64_t bytes = array_bytes(task), fits = cache / 2;
-    return bytes > fits && results <= fits && results >= bytes / fixed(streamed_share);
+    return bytes > fits && results <= fits && results >= bytes / fixed(streamed_ratio);
 }
 
 static enum status too_many(const struct task *task) {
@@ -418,7 +418,7 @@ static enum status add_step(struct ops_queue *queue, const struct ops_choice *ch
     struct ops_step *step = &plan->steps[plan->step_count++];
     const uint64_t planned[] = {task->shape,
                                 task->splits,
-                                task->share,
+                                task->chunk,
                                 task->wide,
                                 task->group,
                                 task->tiles,

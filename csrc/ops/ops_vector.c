@@ -44,7 +44,7 @@ enum status ops_vector_plan(struct ops_queue *queue, const struct ops_choice *ch
                                   (unsigned)queue->info.threads_per_multiprocessor / block;
         blocks = blocks < resident ? blocks : resident;
     } else if (rung->number == 7) {
-        const uint64_t vectors = ops_tuned(choice, OPS_TUNING_add_packs);
+        const uint64_t vectors = ops_tuned(choice, OPS_TUNING_add_vectors);
         step->values[step->value_count++] = vectors;
         const uint64_t items = vectors * VECTOR / dtype_size(choice->signature->items) * block;
         blocks = ceil_div(n, items); /* at least one, for elements outside vectors */

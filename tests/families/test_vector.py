@@ -217,8 +217,8 @@ def test_every_path_of_rung_7(device, dtype, rng):
     for n in (1, tile - 1, 2 * tile + 3, 4 * tile + tile // 2 + 1):
         x, y = draw(rng, dtype, n), draw(rng, dtype, n)
         bench = _core.Bench(cases.with_output(registry.add_problem(x, y)), device=device)
-        for packs in (1, 2):
-            tuning = {"packs": packs}
+        for vectors in (1, 2):
+            tuning = {"vectors": vectors}
             assert bench.run(7, block, tuning=tuning).tobytes() == (x + y).tobytes(), (n, tuning)
 
 

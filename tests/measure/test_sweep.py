@@ -61,13 +61,13 @@ def test_the_table_of_constants():
     ("tuning", "error", "text"),
     [
         ({"blocks": 2}, ValueError, r"'blocks' is no constant of reduce; use one of 'one_block_"),
-        ({"share_blocks": 5}, ValueError, "share_blocks is 5; use one of 1, 2, 3, 4, 6, 8"),
-        ({"share_blocks": -1}, ValueError, "share_blocks is -1; use one of"),
-        ({"share_blocks": 2**70}, ValueError, "use one of 1, 2"),
-        ({"share_blocks": 2.0}, ValueError, "use one of 1, 2"),
+        ({"chunk_blocks": 5}, ValueError, "chunk_blocks is 5; use one of 1, 2, 3, 4, 6, 8"),
+        ({"chunk_blocks": -1}, ValueError, "chunk_blocks is -1; use one of"),
+        ({"chunk_blocks": 2**70}, ValueError, "use one of 1, 2"),
+        ({"chunk_blocks": 2.0}, ValueError, "use one of 1, 2"),
         ({3: 3}, TypeError, "tuning: must be a string"),
-        ([("share_blocks", 2)], TypeError, "tuning: must be a dict"),
-        ("share_blocks", TypeError, "tuning: must be a dict"),
+        ([("chunk_blocks", 2)], TypeError, "tuning: must be a dict"),
+        ("chunk_blocks", TypeError, "tuning: must be a dict"),
     ],
 )
 def test_other_constants_are_refused(tuning, error, text):
@@ -80,7 +80,7 @@ def test_other_constants_are_refused(tuning, error, text):
 
 
 @needs_sim
-@pytest.mark.parametrize("name", ["share_packs", "share_blocks", "one_block_items", "ring_blocks"])
+@pytest.mark.parametrize("name", ["chunk_vectors", "chunk_blocks", "one_block_items", "ring_blocks"])
 def test_constant_changes_the_order_of_addition(name):
     """Sums of other shares are rounded otherwise; a call without it is as before."""
     n, device = (400_001, "sim") if name == "ring_blocks" else (150_001, "sim:g80")
@@ -107,7 +107,7 @@ def test_a_long_array_goes_by_turns_and_by_shares():
     x = np.resize(np.random.default_rng(2).integers(-99, 99, 99_991, np.int32), n)
     bench = _core.Bench("reduce", x, device="sim:g80")
     want = x.sum(dtype=np.int64)
-    for tuning in ({}, {"share_blocks": 8}):
+    for tuning in ({}, {"chunk_blocks": 8}):
         assert bench.run(tuning=tuning) == want
 
 
@@ -195,17 +195,17 @@ def test_the_table_marks_the_best_and_the_default():
     (size,) = measured("reduce", 4096)
     for trial in size.trials:
         trial.timing.samples = [5e-6]
-    fast = next(trial for trial in size.trials if trial.constant == "share_packs")
+    fast = next(trial for trial in size.trials if trial.constant == "chunk_vectors")
     fast.timing.samples = [2.5e-6]
     text = "\n".join(size.lines())
     assert size.best is fast and "2.50*" in text and "[5.00]" in text
     assert "default: rung 11 single-pass: 5.00 us" in text
-    assert "best:    rung 11 single-pass, share_packs = 1: 2.50 us, 2.00x as fast" in text
+    assert "best:    rung 11 single-pass, chunk_vectors = 1: 2.50 us, 2.00x as fast" in text
     fast.timing.samples = [4.99e-6]
     assert "nothing is more than 1% faster" in "\n".join(size.lines())
     device = sweep.describe_device("sim")
     swept = gpuopt.Sweep(device, "reduce", "float32", [size])
-    assert "share_packs         16-byte vectors" in str(swept)
+    assert "chunk_vectors       16-byte vectors" in str(swept)
     assert all(line == line.rstrip() for line in str(swept).splitlines())
     told = json.loads(json.dumps(swept.to_dict()))
     assert told["sizes"][0]["trials"][0]["timing"]["samples"] == [5e-6]
@@ -218,12 +218,12 @@ def test_the_table_marks_the_best_and_the_default():
 def test_a_wrong_choice_is_an_error():
     class Liar(Timed):
         def run(self, **call):
-            return self.bench.run(**call) + (call.get("tuning") == {"share_packs": 4})
+            return self.bench.run(**call) + (call.get("tuning") == {"chunk_vectors": 4})
 
     (make,) = sweep._subjects("reduce", 4096, "float32", "sim")
     problem = make()
     problem.bench = Liar(problem.bench)
-    with pytest.raises(gpuopt.VerificationError, match="share_packs = 4: gave"):
+    with pytest.raises(gpuopt.VerificationError, match="chunk_vectors = 4: gave"):
         sweep._measure(problem, "reduce", "sim")
 
 
