@@ -79,8 +79,11 @@ def test_other_constants_are_refused(tuning, error, text):
     assert bench.run() == bench.run(tuning=None) == bench.run(tuning={}) == 100
 
 
+NAMES = ["chunk_vectors", "chunk_blocks", "one_block_items", "ring_blocks"]
+
+
 @needs_sim
-@pytest.mark.parametrize("name", ["chunk_vectors", "chunk_blocks", "one_block_items", "ring_blocks"])
+@pytest.mark.parametrize("name", NAMES)
 def test_constant_changes_the_order_of_addition(name):
     """Sums of other shares are rounded otherwise; a call without it is as before."""
     n, device = (400_001, "sim") if name == "ring_blocks" else (150_001, "sim:g80")

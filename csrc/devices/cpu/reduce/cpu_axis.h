@@ -23,7 +23,7 @@ enum {
     SEARCHED = 64,         /* elements of a row at a time; gcc does not vectorize 16 */
     COPIED_BYTES = LEAF * GPUOPT_ITEM_MAX, /* of elements that are copied or converted at a time */
 };
-_Static_assert(BLOCK - 1 <= INT8_MAX, "PLACE_int8 holds the places of a run");
+_Static_assert(BLOCK - 1 <= INT8_MAX, "int8_t holds the indices of a run");
 
 struct axis_room;
 
@@ -54,8 +54,8 @@ struct axis_core {
     /* Whether the value of n elements is final, whatever the others are. NULL: never. */
     bool (*settled)(const void *value, uint64_t n, uint64_t finish);
     size_t item_size, value_size;
-    uint64_t leaf; /* elements of a row at a time, if contiguous */
-    bool places;   /* a value ends with its element's index, 64 bits; rows have any length */
+    uint64_t leaf;  /* elements of a row at a time, if contiguous */
+    bool has_index; /* a value ends with its element's index, 64 bits; rows have any length */
 };
 
 /* Converts n contiguous elements to the core's type. */
@@ -97,7 +97,7 @@ extern axis_convert *const axis_int8_to_int64[],
                                                   *const axis_ordered_float16[],
                                                       *const axis_ordered_bfloat16[];
 
-axis_store axis_store_float64, axis_store_int64, axis_store_complex128, axis_store_places,
+axis_store axis_store_float64, axis_store_int64, axis_store_complex128, axis_store_indices,
     axis_store_keyed_8, axis_store_keyed_16, axis_store_keyed_32, axis_store_keyed_64,
     axis_store_keyed_float16, axis_store_keyed_bfloat16;
 

@@ -181,8 +181,8 @@ void axis_store_keyed_bfloat16(const struct axis_results *results, uint64_t at, 
 }
 
 /* An index follows its element, which is ignored. */
-void axis_store_places(const struct axis_results *results, uint64_t at, uint64_t count,
-                       const void *from) {
+void axis_store_indices(const struct axis_results *results, uint64_t at, uint64_t count,
+                        const void *from) {
     const struct { int64_t item, index; } *values = from;
     const int64_t base = (int64_t)results->divisor;
     STORE_EACH(int64_t, values[i].index + base);

@@ -24,28 +24,28 @@ CPU_COMPACT
 
 #define TYPE int8
 #define ITEM_TYPE int8_t
-#define PLACE int8_t
+#define INDEX int8_t
 #define HIGHEST INT8_MAX
 #define ENDS(x) ((x) == INT8_MIN)
 #include "cpu_axis_least_template.h"
 
 #define TYPE int16
 #define ITEM_TYPE int16_t
-#define PLACE int16_t
+#define INDEX int16_t
 #define HIGHEST INT16_MAX
 #define ENDS(x) ((x) == INT16_MIN)
 #include "cpu_axis_least_template.h"
 
 #define TYPE int32
 #define ITEM_TYPE int32_t
-#define PLACE int32_t
+#define INDEX int32_t
 #define HIGHEST INT32_MAX
 #define ENDS(x) ((x) == INT32_MIN)
 #include "cpu_axis_least_template.h"
 
 #define TYPE int64
 #define ITEM_TYPE int64_t
-#define PLACE int64_t
+#define INDEX int64_t
 #define HIGHEST INT64_MAX
 #define ENDS(x) ((x) == INT64_MIN)
 #include "cpu_axis_least_template.h"
@@ -59,7 +59,7 @@ CPU_COMPACT
 #define LOAD(x) keyed_float32(x, key)
 #define TYPE float32
 #define ITEM_TYPE float
-#define PLACE int32_t
+#define INDEX int32_t
 #define HIGHEST __builtin_inff()
 #define ENDS(x) IS_NAN(x)
 #include "cpu_axis_least_template.h"
@@ -68,7 +68,7 @@ CPU_COMPACT
 #define LOAD(x) keyed_float64(x, key)
 #define TYPE float64
 #define ITEM_TYPE double
-#define PLACE int64_t
+#define INDEX int64_t
 #define HIGHEST __builtin_inf()
 #define ENDS(x) IS_NAN(x)
 #include "cpu_axis_least_template.h"

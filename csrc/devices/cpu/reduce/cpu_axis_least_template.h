@@ -1,5 +1,5 @@
 /* cpu_axis_least_template.h: the cores of min and argmin on one type. No include guard: the
- * including file defines TYPE, ITEM_TYPE, PLACE (an integer as wide as an element, so that loops
+ * including file defines TYPE, ITEM_TYPE, INDEX (an integer as wide as an element, so that loops
  * vectorize: an index within a run of at most BLOCK), HIGHEST, ENDS(x) (whether no other element
  * can change that result: none is less than the least integer, and none replaces a NaN), and, for
  * all integers or floats alike, IS_NAN(x), EXACT (equal elements are identical) and LOAD(x), an
@@ -33,7 +33,7 @@ static bool FOR(settled_min)(const void *value, uint64_t n, uint64_t finish) {
 
 #define ITEM ITEM_TYPE
 
-struct FOR(placed) {
+struct FOR(indexed) {
     ITEM value;
     int64_t index;
 };
@@ -43,17 +43,17 @@ struct FOR(placed) {
 CPU_INLINE int64_t FOR(find)(const ITEM *in, uint64_t n, ITEM best, int64_t key, bool last) {
     for (uint64_t k = 0;; k = least(k + SEARCHED, n - SEARCHED)) {
         const ITEM *run = in + (last ? n - SEARCHED - k : k);
-        const PLACE turn = last ? SEARCHED - 1 : 0;
-        PLACE first = SEARCHED, here = 0;
+        const INDEX turn = last ? SEARCHED - 1 : 0;
+        INDEX first = SEARCHED, here = 0;
         for (int lane = 0; lane < SEARCHED; lane++) {
             const ITEM item = LOAD(run[lane]);
-            here |= (PLACE)((item == best) | IS_NAN(item));
+            here |= (INDEX)((item == best) | IS_NAN(item));
         }
         if (!here)
             continue;
-        for (PLACE lane = 0; lane < SEARCHED; lane++) {
+        for (INDEX lane = 0; lane < SEARCHED; lane++) {
             const ITEM item = LOAD(run[lane]);
-            const PLACE found = ((item == best) | IS_NAN(item)) ? (PLACE)(lane ^ turn) : SEARCHED;
+            const INDEX found = ((item == best) | IS_NAN(item)) ? (INDEX)(lane ^ turn) : SEARCHED;
             first = found < first ? found : first;
         }
         return run - in + (first ^ turn);
@@ -74,7 +74,7 @@ typedef int64_t FOR(find_function)(const ITEM *in, uint64_t n, ITEM best, int64_
 /* A row of any length, run by run, in the order of the search. Runs that had to be copied are
  * copied again once the run that holds the element is known. */
 CPU_INLINE void FOR(search)(const struct axis_functions *functions, const struct part *part,
-                            const void *in, struct FOR(placed) * result,
+                            const void *in, struct FOR(indexed) * result,
                             FOR(leaf_function_min) * leaf_of, FOR(find_function) * find) {
     const bool copies = part->copies;
     const bool last = part->mask != 0;
@@ -107,13 +107,13 @@ CPU_INLINE void FOR(search)(const struct axis_functions *functions, const struct
         if (copies)
             run = axis_run(functions, part, run, leaf);
     }
-    const int64_t place = leaf >= SEARCHED ? find(run, leaf, best, key, last)
+    const int64_t index = leaf >= SEARCHED ? find(run, leaf, best, key, last)
                                            : FOR(find_few)(run, leaf, best, key, last);
-    *result = (struct FOR(placed)){best, (int64_t)at + place};
+    *result = (struct FOR(indexed)){best, (int64_t)at + index};
 }
 
 CPU_INLINE void FOR(search_rows)(const struct axis_functions *functions, const struct part *part,
-                                 struct FOR(placed) * values, FOR(leaf_function_min) * leaf,
+                                 struct FOR(indexed) * values, FOR(leaf_function_min) * leaf,
                                  FOR(find_function) * find) {
     for (uint64_t row = 0; row < part->rows; row++)
         FOR(search)
@@ -121,35 +121,35 @@ CPU_INLINE void FOR(search_rows)(const struct axis_functions *functions, const s
      find);
 }
 
-/* Rows of a tile's columns, from index `place` on. */
-CPU_INLINE void FOR(place_rows)(ITEM *best, PLACE *places, const ITEM *in, uint64_t rows,
-                                uint64_t columns, int64_t stride, int64_t key, PLACE place,
-                                PLACE step) {
-    for (uint64_t k = 0; k < rows; k++, in += stride, place = (PLACE)(place + step))
+/* Rows of a tile's columns, from index `index` on. */
+CPU_INLINE void FOR(index_rows)(ITEM *best, INDEX *indices, const ITEM *in, uint64_t rows,
+                                uint64_t columns, int64_t stride, int64_t key, INDEX index,
+                                INDEX step) {
+    for (uint64_t k = 0; k < rows; k++, in += stride, index = (INDEX)(index + step))
         for (uint64_t i = 0; i < columns; i++) {
             const ITEM next = LOAD(in[i]);
             const bool less = (next < best[i]) | (IS_NAN(next) & !IS_NAN(best[i]));
             best[i] = less ? next : best[i];
-            places[i] = less ? place : places[i];
+            indices[i] = less ? index : indices[i];
         }
 }
 
 /* At most TILE columns, in rows of at most BLOCK, in the order of the search. */
-CPU_INLINE void FOR(place_tile)(const struct axis_functions *functions, const struct part *whole,
-                                const void *from, struct FOR(placed) *restrict values) {
+CPU_INLINE void FOR(index_tile)(const struct axis_functions *functions, const struct part *whole,
+                                const void *from, struct FOR(indexed) *restrict values) {
     const bool last = whole->mask != 0;
     const uint64_t rows = whole->end - whole->first, columns = whole->columns;
     const uint64_t together = whole->copies ? LEAF / columns : rows;
     struct part part = *whole;
     ITEM best[TILE];
-    PLACE places[TILE];
+    INDEX indices[TILE];
     if (last) {
         from = items_after(functions, from, (int64_t)(rows - 1) * part.stride);
         part.stride = -part.stride;
     }
     for (uint64_t i = 0; i < columns; i++) {
         best[i] = HIGHEST;
-        places[i] = (PLACE)(last ? rows - 1 : 0);
+        indices[i] = (INDEX)(last ? rows - 1 : 0);
     }
     for (uint64_t k = 0; k < rows; k += together) {
         const uint64_t count = least(rows - k, together);
@@ -158,17 +158,17 @@ CPU_INLINE void FOR(place_tile)(const struct axis_functions *functions, const st
             in = axis_columns(functions, &part, from, count);
             from = items_after(functions, from, (int64_t)count * part.stride);
         }
-        FOR(place_rows)
-        (best, places, in, count, columns, part.copies ? (int64_t)columns : part.stride,
-         part.core_key, (PLACE)(last ? rows - 1 - k : k), last ? -1 : 1);
+        FOR(index_rows)
+        (best, indices, in, count, columns, part.copies ? (int64_t)columns : part.stride,
+         part.core_key, (INDEX)(last ? rows - 1 - k : k), last ? -1 : 1);
     }
     for (uint64_t i = 0; i < columns; i++)
-        values[i] = (struct FOR(placed)){best[i], (int64_t)places[i]};
+        values[i] = (struct FOR(indexed)){best[i], (int64_t)indices[i]};
 }
-CPU_INLINE void FOR(place_tiles)(const struct axis_functions *functions, const struct part *part,
-                                 struct FOR(placed) * values) {
+CPU_INLINE void FOR(index_tiles)(const struct axis_functions *functions, const struct part *part,
+                                 struct FOR(indexed) * values) {
     for (uint64_t row = 0; row < part->rows; row++, values += part->columns)
-        FOR(place_tile)
+        FOR(index_tile)
     (functions, part, items_after(functions, part->in, part->starts[row]), values);
 }
 
@@ -183,20 +183,20 @@ CPU_INLINE void FOR(place_tiles)(const struct axis_functions *functions, const s
     }                                                                                              \
     target static void tiles_argmin_##type##_##isa(const struct axis_functions *functions,         \
                                                    const struct part *part, void *values) {        \
-        place_tiles_##type(functions, part, values);                                               \
+        index_tiles_##type(functions, part, values);                                               \
     }
 #define ISA_ROWS(isa, target, bytes, prefix, here, type) rows_argmin_##type##_##isa,
 #define ISA_TILES(isa, target, bytes, prefix, here, type) tiles_argmin_##type##_##isa,
 CPU_ISAS(ISA_SEARCHES, TYPE)
 
 static void FOR(nothing_argmin)(void *value) {
-    *(struct FOR(placed) *)value = (struct FOR(placed)){HIGHEST, INT64_MAX};
+    *(struct FOR(indexed) *)value = (struct FOR(indexed)){HIGHEST, INT64_MAX};
 }
 
 /* The lesser, or that of the first index; a NaN is less than any number. */
 static void FOR(apply_argmin)(void *a, const void *b, uint64_t count, int64_t mask) {
-    struct FOR(placed) *left = a;
-    const struct FOR(placed) *right = b;
+    struct FOR(indexed) *left = a;
+    const struct FOR(indexed) *right = b;
     (void)mask;
     for (; count > 0; count--, left++, right++) {
         const ITEM x = left->value, y = right->value;
@@ -213,14 +213,14 @@ const struct axis_core FOR(axis_argmin) = {
     .apply = FOR(apply_argmin),
     .settled = FOR(settled_min), /* a value begins with the element */
     .item_size = sizeof(ITEM),
-    .value_size = sizeof(struct FOR(placed)),
+    .value_size = sizeof(struct FOR(indexed)),
     .leaf = LONG_LEAF,
-    .places = true,
+    .has_index = true,
 };
 
 #undef TYPE
 #undef ITEM_TYPE
-#undef PLACE
+#undef INDEX
 #undef HIGHEST
 #undef ENDS
 #undef ITEM

@@ -111,14 +111,14 @@ struct job {
 #define USES_count_int16_int64 &axis_count_int16, NULL, axis_store_int64
 #define USES_count_int32_int64 &axis_count_int32, NULL, axis_store_int64
 #define USES_count_int64_int64 &axis_count_int64, NULL, axis_store_int64
-#define USES_argmin_int8_int64 &axis_argmin_int8, NULL, axis_store_places
-#define USES_argmin_int16_int64 &axis_argmin_int16, NULL, axis_store_places
-#define USES_argmin_int32_int64 &axis_argmin_int32, NULL, axis_store_places
-#define USES_argmin_int64_int64 &axis_argmin_int64, NULL, axis_store_places
-#define USES_argmin_float16_int64 &axis_argmin_float32, axis_ordered_float16, axis_store_places
-#define USES_argmin_bfloat16_int64 &axis_argmin_float32, axis_ordered_bfloat16, axis_store_places
-#define USES_argmin_float32_int64 &axis_argmin_float32, NULL, axis_store_places
-#define USES_argmin_float64_int64 &axis_argmin_float64, NULL, axis_store_places
+#define USES_argmin_int8_int64 &axis_argmin_int8, NULL, axis_store_indices
+#define USES_argmin_int16_int64 &axis_argmin_int16, NULL, axis_store_indices
+#define USES_argmin_int32_int64 &axis_argmin_int32, NULL, axis_store_indices
+#define USES_argmin_int64_int64 &axis_argmin_int64, NULL, axis_store_indices
+#define USES_argmin_float16_int64 &axis_argmin_float32, axis_ordered_float16, axis_store_indices
+#define USES_argmin_bfloat16_int64 &axis_argmin_float32, axis_ordered_bfloat16, axis_store_indices
+#define USES_argmin_float32_int64 &axis_argmin_float32, NULL, axis_store_indices
+#define USES_argmin_float64_int64 &axis_argmin_float64, NULL, axis_store_indices
 
 #define BYTES_int8 1
 #define BYTES_int16 2
@@ -204,7 +204,7 @@ static bool reduce_part(const struct axis_functions *functions, const struct par
         core->tiles[cpu_isa()](functions, part, values);
         return false;
     }
-    if (part->copies && !core->places)
+    if (part->copies && !core->has_index)
         copied_rows(functions, part, values);
     else
         core->rows[cpu_isa()](functions, part, values);
@@ -216,15 +216,15 @@ static bool reduce_part(const struct axis_functions *functions, const struct par
 
 /* Converts indices among a part's rows to indices among all: it has row `group` of every `apart`.
  * Rows before `mask` are counted from the end. */
-static void move_places(const struct axis_functions *functions, void *values, uint64_t count,
-                        uint64_t from, uint64_t apart, uint64_t group, int64_t mask) {
+static void move_indices(const struct axis_functions *functions, void *values, uint64_t count,
+                         uint64_t from, uint64_t apart, uint64_t group, int64_t mask) {
     char *value = values;
-    for (; functions->core->places && count > 0; count--) {
-        int64_t place;
+    for (; functions->core->has_index && count > 0; count--) {
+        int64_t index;
         value += functions->core->value_size;
-        memcpy(&place, value - sizeof place, sizeof place);
-        place = (int64_t)(from + (uint64_t)place * apart + group) ^ mask;
-        memcpy(value - sizeof place, &place, sizeof place);
+        memcpy(&index, value - sizeof index, sizeof index);
+        index = (int64_t)(from + (uint64_t)index * apart + group) ^ mask;
+        memcpy(value - sizeof index, &index, sizeof index);
     }
 }
 
@@ -249,7 +249,7 @@ static void columns_part(const struct axis_functions *functions, const struct pa
         reduce_part(functions, &piece, done || fold > 1 ? (char *)tile : values);
         for (uint64_t g = 0; g < fold; g++) {
             char *next = done || fold > 1 ? (char *)tile + g * row_size : values;
-            move_places(functions, next, columns, part->first + done, fold, g, part->mask);
+            move_indices(functions, next, columns, part->first + done, fold, g, part->mask);
             if (done || g)
                 functions->core->apply(values, next, columns, part->mask);
             else if (next != values)
@@ -300,9 +300,9 @@ static bool whole_part(const struct axis_functions *functions, const struct part
     const size_t row_size = part->columns * part->kept * functions->core->value_size;
     bool settled = false;
     if (part->columns > 1 ? n <= BLOCK && !folds(part)
-                          : functions->core->places || n <= leaf_of(functions, part)) {
+                          : functions->core->has_index || n <= leaf_of(functions, part)) {
         settled = reduce_part(functions, part, values);
-        move_places(functions, values, part->rows * part->columns, part->first, 1, 0, part->mask);
+        move_indices(functions, values, part->rows * part->columns, part->first, 1, 0, part->mask);
         return settled;
     }
     for (uint64_t row = 0; row < part->rows; row++, values += row_size)
@@ -337,7 +337,7 @@ static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64
                         .room = &room};
     const int64_t from = (int64_t)(part.first / job->kept) * job->stride +
                          (int64_t)(column / job->unit) * job->inner_stride;
-    const uint64_t place = mirrored(job, split);
+    const uint64_t order = mirrored(job, split);
     part.in = items_after(functions, job->in, from);
     axes_at(&job->outer_axes, row, rows, starts);
     if (job->inner_axes.count) {
@@ -349,11 +349,11 @@ static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64
     }
     part.copies = functions->convert ||
                   (part.columns > 1 ? gathers_columns(&part) : part.stride != (int64_t)part.kept);
-    if (job->settled && atomic_load_explicit(job->settled, memory_order_relaxed) < place) {
+    if (job->settled && atomic_load_explicit(job->settled, memory_order_relaxed) < order) {
         functions->core->nothing(values);
     } else if (whole_part(functions, &part, (char *)values) && job->settled) {
         uint64_t known = atomic_load(job->settled);
-        while (place < known && !atomic_compare_exchange_weak(job->settled, &known, place))
+        while (order < known && !atomic_compare_exchange_weak(job->settled, &known, order))
             ;
     }
     const uint64_t count = part.columns * part.kept;
@@ -431,13 +431,13 @@ static void set_shape(struct job *job, const struct device_axes *outer,
     job->unit = 1;
     job->inner_stride = inner->steps[0];
     if (kept > 1 && kept <= KEPT_MOST && (kept & (kept - 1)) == 0 && inner->count == 1 &&
-        job->inner_stride == 1 && !job->functions->core->places &&
+        job->inner_stride == 1 && !job->functions->core->has_index &&
         (job->stride == (int64_t)kept || whole_units(job, kept, job->stride))) {
         job->kept = kept;
         job->reduced *= kept;
         job->inner = 1;
         job->outer_axes = *outer;
-    } else if (job->functions->core->places &&
+    } else if (job->functions->core->has_index &&
                job->inner * job->functions->item_size <= FEW_BYTES && job->reduced >= LONG_AXIS &&
                (inner->count > 1 || job->inner_stride != 1 || job->stride != (int64_t)kept)) {
         job->outer *= job->inner; /* searching rows is faster than gathering columns */
