@@ -117,16 +117,17 @@ PyObject *py_presets(PyObject *module, PyObject *nothing) {
     static const struct {
         const char *name, *title, *coalescing;
         unsigned cc, sms, warps, blocks, threads, grid_x, grid_z, registers, register_unit,
-            warp_unit, by_block, shared, shared_block, shared_unit, reserved, banks, group;
+            warp_unit, by_block, shared, shared_block, shared_unit, reserved, banks, group,
+            bank_bytes;
         double clock_ghz, bandwidth_gbs, f32_gflops, f64_gflops;
     } rows[] = {
 #define PRESET(name, title, cc, sms, warps, blocks, threads, grid_x, grid_z, registers,         \
                register_unit, warp_unit, by_block, shared, shared_block, shared_unit, reserved, \
-               banks, group, coalescing, clock, gbs, f32, f64)                                  \
-    {name,      title,    #coalescing, cc,           sms,         warps,                        \
-     blocks,    threads,  grid_x,      grid_z,       registers,   register_unit,                \
-     warp_unit, by_block, shared,      shared_block, shared_unit, reserved,                     \
-     banks,     group,    clock,       gbs,          f32,         f64},
+               banks, group, bank_bytes, coalescing, clock, gbs, f32, f64)                      \
+    {name,    title,        #coalescing, cc,        sms,           warps,     blocks,           \
+     threads, grid_x,       grid_z,      registers, register_unit, warp_unit, by_block,         \
+     shared,  shared_block, shared_unit, reserved,  banks,         group,     bank_bytes,       \
+     clock,   gbs,          f32,         f64},
 #include "../sim/core/sim_preset.def"
     };
     (void)module;
@@ -135,7 +136,7 @@ PyObject *py_presets(PyObject *module, PyObject *nothing) {
     for (size_t i = 0; list && i < sizeof rows / sizeof *rows; i++) {
         PyObject *row = Py_BuildValue(
             "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:N, s:I, s:I, s:I, s:I, s:I, "
-            "s:I, s:d, s:d, s:d, s:d}",
+            "s:I, s:I, s:d, s:d, s:d, s:d}",
             "name", rows[i].name, "title", rows[i].title, "coalescing", rows[i].coalescing,
             "compute_capability", rows[i].cc, "multiprocessors", rows[i].sms, "warps",
             rows[i].warps, "blocks", rows[i].blocks, "threads_per_block", rows[i].threads,
@@ -143,9 +144,9 @@ PyObject *py_presets(PyObject *module, PyObject *nothing) {
             rows[i].warp_unit, "registers_by_block", PyBool_FromLong((long)rows[i].by_block),
             "shared", rows[i].shared, "shared_per_block", rows[i].shared_block, "shared_unit",
             rows[i].shared_unit, "shared_reserved", rows[i].reserved, "banks", rows[i].banks,
-            "bank_lanes", rows[i].group, "clock_ghz", rows[i].clock_ghz, "bandwidth_gbs",
-            rows[i].bandwidth_gbs, "f32_gflops", rows[i].f32_gflops, "f64_gflops",
-            rows[i].f64_gflops);
+            "bank_lanes", rows[i].group, "bank_bytes", rows[i].bank_bytes, "clock_ghz",
+            rows[i].clock_ghz, "bandwidth_gbs", rows[i].bandwidth_gbs, "f32_gflops",
+            rows[i].f32_gflops, "f64_gflops", rows[i].f64_gflops);
         const int failed = !row || PyList_Append(list, row);
         Py_XDECREF(row);
         if (failed) {

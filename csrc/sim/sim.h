@@ -78,8 +78,12 @@ enum sim_finding_kind {
     X(global_store_requests, "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum", "global store requests, per warp")   \
     X(global_store_sectors,  "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",  "32-byte sectors those touch")       \
     X(global_store_bytes,    "-",                                    "bytes that threads asked to store to global")  \
-    X(global_bytes_moved,    "-",                                    "bytes moved for global accesses under the preset's coalescing rule") \
-    X(global_transactions,   "-",                                    "transactions of the preset's coalescing rule") \
+    X(global_load_transactions, "-",                                 "transactions of global loads by the preset's coalescing rule: of half-warps on 1.x, 128-byte lines on 2.x, sectors since") \
+    X(global_load_bytes_moved, "-",                                  "bytes that those transfer")                    \
+    X(global_store_transactions, "-",                                "transactions of global stores by the same rule") \
+    X(global_store_bytes_moved, "-",                                 "bytes that those transfer; 2.x stores the sectors of a line") \
+    X(global_transactions,   "-",                                    "transactions of all global accesses, atomics too") \
+    X(global_bytes_moved,    "-",                                    "bytes that those transfer")                    \
     X(shared_load_requests,  "-",                                    "shared load instructions, per warp")           \
     X(shared_load_wavefronts, "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum", "passes those take")           \
     X(shared_load_conflicts, "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum", "passes beyond the least")  \
@@ -184,6 +188,7 @@ struct sim_preset {
     int registers_by_block;                   /* allocated by block (1.x) rather than by warp */
     unsigned shared_per_sm, shared_per_block, shared_unit, shared_reserved;
     unsigned banks, bank_group; /* lanes served together: 16 is a half-warp */
+    unsigned bank_bytes;        /* 8: words i and i + banks of 2 * banks words do not conflict */
     enum sim_coalescing coalescing;
     double clock_ghz, bandwidth_gbs, f32_gflops, f64_gflops;
 };

@@ -101,9 +101,9 @@ def _add_trace(commands: Any) -> None:
         help="record what a block of a rung does, and draw it",
         description="Run a rung on the simulated GPU, record one block instruction by instruction, "
         "and print its accesses to memory with what each costs. With --picture, also draw it: "
-        "tree: which thread adds what; coalescing: which lane's address falls into which sector; "
-        "banks: which lane hits which bank; tile: who wrote and who read each word of shared "
-        "memory; timeline: a warp's instructions and the lanes that execute them.",
+        "tree: which thread adds what; coalescing: which lane's address falls into which "
+        "transaction; banks: which lane hits which bank; tile: who wrote and who read each word "
+        "of shared memory; timeline: a warp's instructions and the lanes that execute them.",
         example="trace reduce 3 --picture tree -o tree.svg",
     )
     options.family(add, cases.FAMILIES)

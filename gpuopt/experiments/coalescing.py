@@ -211,10 +211,7 @@ def _row(outcome: Outcome, coalesced: Outcome, device: Device, copy: float) -> R
         counted = outcome.launch.counters
         requests = counted.global_load_requests + counted.global_store_requests
         rule = models.gpu(device.name.split(":")[1]).coalescing
-        if rule == "sectors":
-            transactions = counted.global_load_sectors + counted.global_store_sectors
-        else:
-            transactions = counted.global_transactions
+        transactions = counted.global_load_transactions + counted.global_store_transactions
         halves = 2 if rule in ("strict", "segments") else 1
         values = {
             "requests": requests,

@@ -384,9 +384,10 @@ def preset(name: str) -> dict[str, object]:
 def _datasheet(device: Device) -> list[Ceiling]:
     row = preset(device.name)
     found = [Ceiling("DRAM", "B/s", 1e9 * row["bandwidth_gbs"])]
-    # 4 bytes a bank and clock; before Kepler a bank gave a word every second clock (deck D2).
+    # A bank's width each clock; before Kepler a bank delivered every second clock (deck D2).
     clocks = 0.5 if row["compute_capability"] < 30 else 1.0
-    banks = WORD * row["banks"] * row["multiprocessors"] * 1e9 * row["clock_ghz"]
+    width = row["bank_bytes"] * row["banks"]
+    banks = width * row["multiprocessors"] * 1e9 * row["clock_ghz"]
     found.append(Ceiling("shared memory", "B/s", clocks * banks))
     for dtype, peak in (("float64", row["f64_gflops"]), ("float32", row["f32_gflops"])):
         if peak:

@@ -83,8 +83,8 @@ _COUNTED = (
     Column("bank_conflicts", "bank conflicts"),
     Column("wavefronts", "shared wavefronts"),
     Column("barriers", "barriers"),
-    Column("sectors_per_load", "sectors per load", ".1f"),
-    Column("sectors_per_store", "sectors per store", ".1f"),
+    Column("transactions_per_load", "{unit}s per load", ".1f"),
+    Column("transactions_per_store", "{unit}s per store", ".1f"),
 )
 
 
@@ -302,7 +302,10 @@ def _counts(measured: Ladder) -> str:
     for row in measured.rows:
         if row.counted:
             counters = row.counted.counters
-            derived = ("warp_efficiency", "bank_conflicts", "sectors_per_load", "sectors_per_store")
+            derived = (
+                "warp_efficiency", "bank_conflicts", "transactions_per_load",
+                "transactions_per_store",
+            )  # fmt: skip
             rows.append(
                 {
                     "title": ladder_table.label(row.rung),
@@ -312,7 +315,8 @@ def _counts(measured: Ladder) -> str:
                     + counters.shared_store_wavefronts,
                 }
             )
-    table = _table(Table([ladder_table.TITLE, *_COUNTED], rows))
+    columns = ladder_table.counted_columns(_COUNTED, measured)
+    table = _table(Table([ladder_table.TITLE, *columns], rows))
     if not measured.counted_title:  # the heading says it
         return table
     return f'<p class="note">Counters of {_html.escape(measured.counted_title)}:</p>{table}'

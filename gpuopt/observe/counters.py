@@ -14,6 +14,18 @@ NAMES = tuple(name for name, _, _ in TABLE)
 SECTOR = 32  # bytes
 
 
+_OLD = {f"sim:{row['name']}" for row in _core.presets() if row["coalescing"] != "SECTORS"}
+
+
+def unit_of(device: str) -> str:
+    """Return what a device's transactions with global memory are called.
+
+    Sectors of 32 bytes since compute capability 3.0; before, a rule of the architecture makes
+    transactions of several sizes (`gpuopt.models.transactions`).
+    """
+    return "transaction" if device in _OLD else "sector"
+
+
 def share(part: float, whole: float) -> float:
     """Return a fraction, 0 of nothing."""
     return part / whole if whole else 0.0
@@ -39,7 +51,16 @@ class Counters(Mapping[str, int]):
 
     @classmethod
     def from_plain(cls, told: Mapping[str, int]) -> Counters:
-        """Return the counters of a dict; those that it lacks are 0."""
+        """Return the counters of a dict; those that it lacks are 0.
+
+        Older files have transactions of all accesses alone; they are of GPUs with sectors.
+        """
+        sectors = {}
+        for kind in ("global_load", "global_store"):
+            count = whole(told.get(f"{kind}_sectors", 0), f"{kind}_sectors", 0)
+            sectors[f"{kind}_transactions"] = count
+            sectors[f"{kind}_bytes_moved"] = SECTOR * count
+        told = {**sectors, **told}
         return cls([whole(told.get(name, 0), name, 0) for name in NAMES])
 
     def __getitem__(self, name: str) -> int:
@@ -88,14 +109,30 @@ class Counters(Mapping[str, int]):
         return share(self["global_store_sectors"], self["global_store_requests"])
 
     @property
+    def transactions_per_load(self) -> float:
+        """Transactions per global load request by the rule of the GPU: sectors since Kepler."""
+        return share(self["global_load_transactions"], self["global_load_requests"])
+
+    @property
+    def transactions_per_store(self) -> float:
+        """Transactions per global store request by the rule of the GPU: sectors since Kepler."""
+        return share(self["global_store_transactions"], self["global_store_requests"])
+
+    @property
+    def transactions_per_request(self) -> float:
+        """Transactions per request to global memory by the rule of the GPU, loads and stores."""
+        requests = self["global_load_requests"] + self["global_store_requests"]
+        return share(self["global_load_transactions"] + self["global_store_transactions"], requests)
+
+    @property
     def load_efficiency(self) -> float:
-        """Bytes requested over bytes moved by global loads."""
-        return share(self["global_load_bytes"], SECTOR * self["global_load_sectors"])
+        """Bytes requested over bytes moved by global loads, by the rule of the GPU."""
+        return share(self["global_load_bytes"], self["global_load_bytes_moved"])
 
     @property
     def store_efficiency(self) -> float:
-        """Bytes requested over bytes moved by global stores."""
-        return share(self["global_store_bytes"], SECTOR * self["global_store_sectors"])
+        """Bytes requested over bytes moved by global stores, by the rule of the GPU."""
+        return share(self["global_store_bytes"], self["global_store_bytes_moved"])
 
     @property
     def bank_conflicts(self) -> int:
@@ -149,11 +186,13 @@ def check_name(name: str, argument: str = "counters") -> str:
 
 # The default columns of a listing.
 BESIDE = ("warp_instructions", "divergent_branches", "bank_conflicts", "sectors_per_request")
+BESIDE_OLD = (*BESIDE[:-1], "transactions_per_request")  # where transactions are no sectors
 _TITLES = {
     "warp_instructions": "warp instr.",
     "divergent_branches": "divergent",
     "bank_conflicts": "conflicts",
     "sectors_per_request": "sectors/req.",
+    "transactions_per_request": "trans./req.",
 }
 
 

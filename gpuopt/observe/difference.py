@@ -12,7 +12,7 @@ from gpuopt.util.table import Column, Table
 Place = tuple[str | None, int]
 LINES_MOST = 12  # in the table
 # The ratios that a person looks at first; sums of other counters would say it twice.
-_RATIOS = ("sectors_per_load", "sectors_per_store", "warp_efficiency")
+_RATIOS = ("transactions_per_load", "transactions_per_store", "warp_efficiency")
 
 
 def place(where: Place) -> str:

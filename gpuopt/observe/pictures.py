@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuopt import models
+from gpuopt.observe.counters import unit_of as unit_of_device
 from gpuopt.observe.events import Access, Recorded
 from gpuopt.observe.flow import Combination, Place, combinations
 from gpuopt.util.svg import WIDTH, Canvas, Picture, fit
@@ -249,13 +250,16 @@ def tree(trace: Recorded) -> Picture:
 # --- coalescing
 
 
-def sectors_of(access: Access) -> dict[int, list[int]]:
-    """Return the lanes that touch each 32-byte sector, by the sector's address."""
-    found: dict[int, list[int]] = {}
-    for lane, address in access.addresses.items():
-        for sector in range(address // SECTOR, (address + access.size - 1) // SECTOR + 1):
-            found.setdefault(sector * SECTOR, []).append(lane)
-    return dict(sorted(found.items()))
+def transactions_of(trace: Recorded, access: Access) -> list[models.Transaction]:
+    """Return the transactions of an access on the GPU that was simulated."""
+    addresses = [access.addresses.get(lane) for lane in range(32)]
+    store = access.kind == "store"
+    return models.transaction_list(models.gpu(trace.gpu), addresses, access.size, store=store)
+
+
+def unit_of(trace: Recorded) -> str:
+    """Return what the transactions of the GPU that was simulated are called."""
+    return unit_of_device(trace.gpu.name)
 
 
 def _titles(trace: Recorded, access: Access) -> tuple[str, str]:
@@ -280,72 +284,97 @@ def _lane_row(canvas: Canvas, y: float, mask: int, active: int) -> list[float]:
     return middles
 
 
-def _used(access: Access, sector: int) -> set[int]:
-    """Return which bytes of a sector the warp requests."""
+def _used(access: Access, part: models.Transaction) -> set[int]:
+    """Return which bytes of a transaction its lanes request."""
     wanted: set[int] = set()
-    for address in access.addresses.values():
-        low, high = max(address, sector), min(address + access.size, sector + SECTOR)
-        wanted.update(range(low - sector, high - sector))
+    for lane in part.lanes:
+        address = access.addresses[lane]
+        low, high = max(address, part.start), min(address + access.size, part.start + part.size)
+        wanted.update(range(low - part.start, high - part.start))
     return wanted
 
 
+def _moved(trace: Recorded, parts: list[models.Transaction]) -> str:
+    """Return "4 sectors of 32 bytes move 128", or of several sizes "3 transactions move 128"."""
+    sizes = {part.size for part in parts}
+    each = f" of {min(sizes)} bytes" if len(sizes) == 1 else ""
+    verb = "moves" if len(parts) == 1 else "move"
+    moved = sum(part.size for part in parts)
+    return f"{plural(len(parts), unit_of(trace))}{each} {verb} {moved:,} bytes"
+
+
 def coalescing(trace: Recorded, access: Access) -> Picture:
-    """Draw which lane's address falls into which sector."""
-    touched = sectors_of(access)
-    used = {sector: _used(access, sector) for sector in touched}
-    asked, moved = sum(map(len, used.values())), SECTOR * len(touched)
-    lines = sorted({sector // LINE * LINE for sector in touched})
+    """Draw which lane's address falls into which transaction."""
+    parts = transactions_of(trace, access)
+    used = [_used(access, part) for part in parts]
+    asked, moved = sum(map(len, used)), sum(part.size for part in parts)
     canvas = Canvas()
     title, code = _titles(trace, access)
     sentence = (
         f"warp {access.warp}: {plural(len(access.addresses), 'lane')} request {asked:,} bytes; "
-        f"{plural(len(touched), 'sector')} of 32 bytes move {moved:,}: {asked / moved:.0%} used"
+        f"{_moved(trace, parts)}: {asked / moved:.0%} used"
     )
     y = canvas.heading(title, sentence, code)
     canvas.legend(14, y + 6, [("active", "requested"), ("hatched", "moved, but not requested"),
                               ("idle", "a lane without an access")])  # fmt: skip
     y += 26
     middles = _lane_row(canvas, y, access.mask, access.active)
-    gaps = sum(b - a > SECTOR for a, b in itertools.pairwise(touched))
-    gap = min(12.0, (WIDTH - 92) * 0.25 / max(1, gaps))
-    width = (WIDTH - 92 - gap * gaps) / max(4, len(touched))
-    top, x, before = y + 110, 78.0, None
+    apart = [after.start != before.start + before.size
+             for before, after in itertools.pairwise(parts)]  # fmt: skip
+    gap = min(12.0, (WIDTH - 92) * 0.25 / max(1, sum(apart)))
+    byte = (WIDTH - 92 - gap * sum(apart)) / max(LINE, moved)
+    top, x = y + 110, 78.0
     canvas.text(14, top + 14, "memory", size=12, bold=True)
-    place: dict[int, float] = {}
-    for sector in touched:
-        x += gap if before is not None and sector - before > SECTOR else 0
-        place[sector] = x
-        _sector(canvas, x, top, width, used[sector], f"sector at byte {sector - access.base:,}")
-        x, before = x + width, sector
-    every = max(1, math.ceil(44 / width))
-    for number, sector in enumerate(touched):
+    every = max(1, math.ceil(44 / (byte * min(part.size for part in parts))))
+    for number, part in enumerate(parts):
+        x += gap if number and apart[number - 1] else 0
+        first = part.start - access.base
+        _part(canvas, x, top, byte, part, used[number], f"{unit_of(trace)} at byte {first:,}")
         if number % every == 0:
-            canvas.text(place[sector] + 1, top + 36, f"{sector - access.base:,}", size=9,
-                        kind="soft")  # fmt: skip
-    for line in lines:  # the 128-byte lines
-        inside = [place[sector] for sector in touched if sector // LINE * LINE == line]
-        canvas.line(min(inside) + 1, top + 43, max(inside) + width - 1, top + 43, "edge2", 2)
-    for lane, address in access.addresses.items():
-        sector = address // SECTOR * SECTOR
-        to = place[sector] + (address - sector + access.size / 2) * width / SECTOR
-        canvas.line(middles[lane], y + 20, min(to, place[sector] + width), top)
-    canvas.text(78, top + 60, f"byte offsets in the array; a blue rule is a 128-byte line: "
-                f"{len(lines)} of them", size=11, kind="soft")  # fmt: skip
+            canvas.text(x + 1, top + 36, f"{first:,}", size=9, kind="soft")
+        for lane in part.lanes:
+            to = x + (access.addresses[lane] - part.start + access.size / 2) * byte
+            canvas.line(middles[lane], y + 20, min(to, x + part.size * byte), top)
+        x += part.size * byte
+    canvas.text(78, top + 52, "byte offsets in the array", size=11, kind="soft")
+    lanes: dict[int, list[int]] = {}
+    for part in parts:
+        lanes.setdefault(part.start - access.base, []).extend(part.lanes)
     data = {
-        "sectors": len(touched),
-        "lines": len(lines),
+        "unit": unit_of(trace),
+        "transactions": len(parts),
+        "sectors": len(_touched(access, SECTOR)),
+        "lines": len(_touched(access, LINE)),
         "bytes_wanted": asked,
         "bytes_moved": moved,
-        "lanes": {sector - access.base: lanes for sector, lanes in touched.items()},
+        "lanes": lanes,
         "event": access.event,
     }
-    return canvas.picture(top + 74, title, sentence, data)
+    return canvas.picture(top + 66, title, sentence, data)
 
 
-def _sector(canvas: Canvas, x: float, y: float, width: float, used: set[int], tip: str) -> None:
-    canvas.rect(x + 0.5, y, width - 1, 22, "hatched", tip)
-    unit = (width - 1) / SECTOR
-    for first, count, on in _runs(sum(1 << byte for byte in used), SECTOR):
+def _touched(access: Access, piece: int) -> set[int]:
+    """Return the aligned pieces of memory that the lanes touch."""
+    return {
+        each
+        for address in access.addresses.values()
+        for each in range(address // piece, (address + access.size - 1) // piece + 1)
+    }
+
+
+def _part(
+    canvas: Canvas,
+    x: float,
+    y: float,
+    byte: float,
+    part: models.Transaction,
+    used: set[int],
+    tip: str,
+) -> None:
+    """Draw a transaction and the bytes that are used; `byte` is a byte's width."""
+    canvas.rect(x + 0.5, y, part.size * byte - 1, 22, "hatched", tip)
+    unit = (part.size * byte - 1) / part.size
+    for first, count, on in _runs(sum(1 << each for each in used), part.size):
         if on:
             canvas.rect(x + 0.5 + first * unit, y, count * unit, 22, "active")
 
@@ -362,19 +391,9 @@ def bank_passes(trace: Recorded, access: Access) -> models.Passes:
 def banks(trace: Recorded, access: Access) -> Picture:
     """Draw which lane hits which bank."""
     gpu = models.gpu(trace.gpu)
-    words = max(1, access.size // 4)
-    lanes = max(1, gpu.bank_lanes // words)
     passes = bank_passes(trace, access)
-    groups: list[dict[int, dict[int, list[int]]]] = []  # bank to word to lanes
-    for first in range(0, 32, lanes):
-        group: dict[int, dict[int, list[int]]] = {}
-        for lane in range(first, min(32, first + lanes)):
-            if lane in access.addresses:
-                begin = access.addresses[lane] // 4
-                for word in range(begin, begin + words):
-                    group.setdefault(word % gpu.banks, {}).setdefault(word, []).append(lane)
-        if group:
-            groups.append(group)
+    addresses = [access.addresses.get(lane) for lane in range(32)]
+    groups = models.bank_groups(gpu, addresses, access.size)
     canvas = Canvas()
     title, code = _titles(trace, access)
     ways = f"{passes.ways}-way conflict" if passes.ways > 1 else "no conflict"

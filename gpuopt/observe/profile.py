@@ -17,7 +17,7 @@ from typing import Any
 from gpuopt.observe import recording
 from gpuopt.observe.annotated import Source, SourceLine
 from gpuopt.observe.bounds import Bounds, LaunchBound, bound, preset_row
-from gpuopt.observe.counters import BESIDE, TABLE, Counters, check_name
+from gpuopt.observe.counters import BESIDE, BESIDE_OLD, TABLE, Counters, check_name, unit_of
 from gpuopt.observe.difference import Difference, Place, place as place_of
 from gpuopt.observe.launches import Finding, Launch, blocks_of, launch_of, values_of
 from gpuopt.util import serialise, texts
@@ -275,6 +275,8 @@ class Profile:
         ValueError
             Nothing was launched; an unknown kernel or counter.
         """
+        if counters is BESIDE and self._unit() == "transaction":
+            counters = BESIDE_OLD
         shown = tuple(check_name(each) for each in counters)
         kernels = self.by_kernel()
         if not kernels:
@@ -300,6 +302,11 @@ class Profile:
             "launches": serialise.to_plain(self.launches),
         }
 
+    def _unit(self) -> str:
+        """Return what the launches' transactions are called."""
+        units = {unit_of(launch.device) for launch in self.launches}
+        return units.pop() if len(units) == 1 else "transaction"
+
     def _costly(self, coded: bool = False) -> Table:
         """Return the table of the source lines with the most warp instructions."""
         ranked = sorted(self.by_line().items(), key=lambda item: -item[1].warp_instructions)
@@ -307,7 +314,8 @@ class Profile:
             dict(counted)
             | {
                 "conflicts": counted.bank_conflicts,
-                "sectors": counted.global_load_sectors + counted.global_store_sectors,
+                "transactions": counted.global_load_transactions
+                + counted.global_store_transactions,
                 "place": place_of((file, line)),
                 "text": line_text(file, line) if coded else "",
             }
@@ -317,7 +325,7 @@ class Profile:
             Column("warp_instructions", "warp instr.", least=12),
             Column("divergent_branches", "divergent"),
             Column("conflicts", "conflicts"),
-            Column("sectors", "sectors", least=9),
+            Column("transactions", f"{self._unit()}s", least=9),
             Column("place", "source line", left=True),
             Column("text", "", left=True),
         ]
@@ -364,13 +372,13 @@ class Profile:
             (
                 "global loads",
                 total.global_load_requests,
-                f"{total.sectors_per_load:.1f} sectors per request, "
+                f"{total.transactions_per_load:.1f} {self._unit()}s per request, "
                 f"{total.load_efficiency:.0%} of bytes used",
             ),
             (
                 "global stores",
                 total.global_store_requests,
-                f"{total.sectors_per_store:.1f} sectors per request, "
+                f"{total.transactions_per_store:.1f} {self._unit()}s per request, "
                 f"{total.store_efficiency:.0%} of bytes used",
             ),
             ("shared wavefronts", passes, f"{total.bank_conflicts:,} of them bank conflicts"),

@@ -105,25 +105,31 @@ class Trace(Recorded):
         return pictures.tree(self)
 
     def coalescing(self, access: int | None = None) -> Picture:
-        """Draw which lane's address falls into which 32-byte sector of global memory.
+        """Draw which lane's address falls into which transaction of global memory.
+
+        Transactions are those of the simulated GPU: of half-warps before compute capability 2.0,
+        lines of 128 bytes on 2.x, sectors of 32 bytes since (`gpuopt.models.transactions`).
 
         Parameters
         ----------
         access : int, optional
-            Index into ``accesses("global")``. Default: the access that touches most sectors.
+            Index into ``accesses("global")``. Default: the access with most transactions.
 
         Returns
         -------
         Picture
-            `data`: "sectors", "lines" (of 128 bytes), "bytes_wanted", "bytes_moved", "lanes" (by
-            the sector's offset in the array) and "event".
+            `data`: "transactions", "unit" (their name), "sectors" (of 32 bytes) and
+            "lines" (of 128) that the lanes touch, "bytes_wanted", "bytes_moved", "lanes" (by the
+            transaction's offset in the array) and "event".
 
         Raises
         ------
         ValueError
             There is no such access.
         """
-        chosen = self._access("global", access, lambda each: len(pictures.sectors_of(each)))
+        chosen = self._access(
+            "global", access, lambda each: len(pictures.transactions_of(self, each))
+        )
         return pictures.coalescing(self, chosen)
 
     def banks(self, access: int | None = None) -> Picture:
@@ -204,14 +210,14 @@ class Trace(Recorded):
     def _costs(self) -> list[dict[str, Any]]:
         """Return every instruction that accesses memory, with the cost of its accesses."""
         told = []
-        for space, unit in (("global", "sector"), ("shared", "wavefront")):
+        for space, unit in (("global", pictures.unit_of(self)), ("shared", "wavefront")):
             groups: dict[tuple[str, str], list[Access]] = {}
             for access in self.by_space[space]:
                 groups.setdefault((access.place, access.text), []).append(access)
             for (place, text), found in groups.items():
                 some = found[:RANKED_MOST]
                 costs = [
-                    len(pictures.sectors_of(each))
+                    len(pictures.transactions_of(self, each))
                     if space == "global"
                     else pictures.bank_passes(self, each).passes
                     for each in some
@@ -372,7 +378,7 @@ def trace(
     """Trace the threads of one block, for the pictures that explain a kernel.
 
     The pictures are methods of the result: `Trace.tree` (which thread adds which values),
-    `Trace.coalescing` (addresses and sectors), `Trace.banks` (bank conflicts), `Trace.tile` (the
+    `Trace.coalescing` (addresses, transactions), `Trace.banks` (bank conflicts), `Trace.tile` (the
     path through shared memory), `Trace.timeline` (divergence).
 
     Parameters

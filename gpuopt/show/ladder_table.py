@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from html import escape
 from typing import Any
 
 from gpuopt.catalog.rungs import Rung
-from gpuopt.observe.profile import Counters
+from gpuopt.observe.counters import Counters, unit_of
 from gpuopt.show import sentences
 from gpuopt.show.measured import Ladder, LadderRow
 from gpuopt.util.table import Column, Table
@@ -23,13 +24,16 @@ def label(rung: Rung) -> str:
 def changes(measured: Ladder) -> list[str]:
     """Return what each row's counters say against the step before it."""
     found, before = [], None
+    unit = unit_of(measured.device.name)
     for row in measured.rows:
         if row.counted is None:
             found.append("")
             continue
         counters = row.counted.counters
         found.append(
-            sentences.what_changed(before, counters) if before else sentences.at_first(counters)
+            sentences.what_changed(before, counters, unit)
+            if before
+            else sentences.at_first(counters, unit)
         )
         before = None if row.rung.ceiling else counters
     return found
@@ -44,9 +48,15 @@ _COUNTED = (
     Column("conflicts", "bank\nconflicts"),
     Column("wavefronts", "shared\nwavefronts"),
     Column("barriers", "barriers"),
-    Column("sectors", "sectors\nper load", ".1f"),
+    Column("per_load", "{unit}s\nper load", ".1f"),
     Column("launches", "launches"),
 )
+
+
+def counted_columns(columns: Sequence[Column], measured: Ladder) -> list[Column]:
+    """Return columns whose titles name the transactions of the ladder's GPU."""
+    unit = unit_of(measured.device.name)
+    return [replace(each, title=each.title.format(unit=unit)) for each in columns]
 
 
 def _deck_columns(measured: Ladder, unit: str) -> list[Column]:
@@ -89,7 +99,7 @@ def counts(measured: Ladder) -> str:
                 "lanes": total.warp_efficiency,
                 "conflicts": total.bank_conflicts,
                 "wavefronts": total.shared_load_wavefronts + total.shared_store_wavefronts,
-                "sectors": total.sectors_per_load,
+                "per_load": total.transactions_per_load,
                 "launches": len(row.counted.launches),
             }
         )
@@ -100,7 +110,7 @@ def counts(measured: Ladder) -> str:
         _where(measured, "a "),
         "the same compiled kernels, verified and counted; a simulated GPU has no times",
         "",
-        *Table([*_COUNTED, *deck], shown).lines(),
+        *Table([*counted_columns(_COUNTED, measured), *deck], shown).lines(),
         "",
         *_lessons(measured),
         "",
@@ -314,8 +324,8 @@ _SHORT = (
     Column("divergent_branches", "divergent branches"),
     Column("bank_conflicts", "bank conflicts"),
     Column("barriers", "barriers"),
-    Column("load_sectors", "sectors per load", ".1f"),
-    Column("store_sectors", "sectors per store", ".1f"),
+    Column("per_load", "{unit}s per load", ".1f"),
+    Column("per_store", "{unit}s per store", ".1f"),
 )
 DECK = (Column("deck_us", "deck, us", ",.0f"), Column("deck_gbs", "deck, GB/s", ",.1f"))
 TITLE = Column("title", "rung", left=True)
@@ -343,11 +353,12 @@ def html(measured: Ladder) -> str:
             record |= dict.fromkeys(Counters())  # the counters are below the table
         elif row.counted:
             record["bank_conflicts"] = row.counted.counters.bank_conflicts
-            record["load_sectors"] = row.counted.counters.sectors_per_load
-            record["store_sectors"] = row.counted.counters.sectors_per_store
+            record["per_load"] = row.counted.counters.transactions_per_load
+            record["per_store"] = row.counted.counters.transactions_per_store
     about = Column("lesson", "what is new", left=True, least=32)
     title = f"{measured.title}{blocks(measured)}, on {measured.device.description}"
-    table = Table([TITLE, *_SHORT, *DECK, about], told).html(title)
+    columns = counted_columns(_SHORT, measured)
+    table = Table([TITLE, *columns, *DECK, about], told).html(title)
     if not any(each["changed"] for each in told):
         return table
     counted = f": {escape(measured.counted_title)}" if measured.counted_title else ""

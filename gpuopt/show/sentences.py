@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from gpuopt.observe.profile import Counters
+from gpuopt.observe.counters import Counters
 
 MOST = 3  # changes in a sentence
 LEAST = 0.1  # a change of a tenth is worth telling
@@ -24,12 +24,12 @@ _COUNTS: tuple[tuple[str, Callable[[Counters], float]], ...] = (
 # A ratio, and the counter that tells how much it matters.
 _RATIOS: tuple[tuple[str, str, Callable[[Counters], float], Callable[[Counters], float]], ...] = (
     (
-        "sectors per load", ".1f", lambda c: c.sectors_per_load,
-        lambda c: c.global_load_sectors,
+        "{unit}s per load", ".1f", lambda c: c.transactions_per_load,
+        lambda c: c.global_load_transactions,
     ),
     (
-        "sectors per store", ".1f", lambda c: c.sectors_per_store,
-        lambda c: c.global_store_sectors,
+        "{unit}s per store", ".1f", lambda c: c.transactions_per_store,
+        lambda c: c.global_store_transactions,
     ),
     ("active lanes", ".0%", lambda c: c.warp_efficiency, lambda c: c.warp_instructions),
 )  # fmt: skip
@@ -42,13 +42,15 @@ def _change(name: str, before: float, after: float) -> str:
     return f"{name} {before:,.0f} -> {after:,.0f}"
 
 
-def what_changed(before: Counters, after: Counters) -> str:
+def what_changed(before: Counters, after: Counters, unit: str = "sector") -> str:
     """Return the most telling changes, largest first, by how many times more or less.
 
     Parameters
     ----------
     before, after : Counters
         Counters of two rungs that did the same work.
+    unit : str
+        What the GPU's transactions are called: `gpuopt.observe.counters.unit_of`.
 
     Returns
     -------
@@ -71,19 +73,19 @@ def what_changed(before: Counters, after: Counters) -> str:
     for name, form, of, weight in _RATIOS:
         old, new = of(before), of(after)
         if old and new and max(weight(before), weight(after)) > floor:
-            text = f"{name} {old:{form}} -> {new:{form}}"
+            text = f"{name.format(unit=unit)} {old:{form}} -> {new:{form}}"
             found.append((abs(math.log(new / old)), text))
     telling = sorted((each for each in found if each[0] >= math.log1p(LEAST)), reverse=True)
     return "; ".join(text for _, text in telling[:MOST]) or "no counter changed by a tenth"
 
 
-def at_first(counters: Counters) -> str:
+def at_first(counters: Counters, unit: str = "sector") -> str:
     """Describe the rung that has none before it."""
     parts = [
         f"{counters.warp_instructions:,} warp instructions",
         f"{counters.warp_efficiency:.0%} of the lanes active",
-        f"{counters.sectors_per_load:.1f} sectors per load",
-        f"{counters.sectors_per_store:.1f} per store",
+        f"{counters.transactions_per_load:.1f} {unit}s per load",
+        f"{counters.transactions_per_store:.1f} per store",
     ]
     parts += [f"{counters.divergent_branches:,} divergent branches"] * bool(
         counters.divergent_branches

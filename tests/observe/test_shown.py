@@ -99,10 +99,14 @@ def test_ratios_of_counters():
             {
                 "global_load_requests": 10,
                 "global_load_sectors": 40,
+                "global_load_transactions": 20,
+                "global_load_bytes_moved": 1280,
                 "global_load_bytes": 640,
                 "global_store_requests": 4,
                 "global_store_sectors": 128,
                 "global_store_bytes": 512,
+                "global_store_transactions": 128,
+                "global_store_bytes_moved": 4096,
                 "shared_load_conflicts": 3,
                 "shared_store_conflicts": 4,
                 "warp_instructions": 100,
@@ -112,6 +116,7 @@ def test_ratios_of_counters():
         ]
     )
     assert counted.sectors_per_load == 4 and counted.sectors_per_store == 32
+    assert counted.transactions_per_load == 2 and counted.transactions_per_store == 32
     assert counted.load_efficiency == 0.5 and counted.store_efficiency == 0.125
     assert counted.bank_conflicts == 7 and counted.warp_efficiency == 0.25
     nothing = Counters()

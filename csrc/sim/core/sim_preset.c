@@ -8,12 +8,17 @@
 static const struct sim_preset presets[] = {
 #define PRESET(name, title, cc, sms, warps, blocks, threads, grid_x, grid_z, registers, unit,  \
                warp_unit, by_block, shared, shared_block, shared_unit, reserved, banks, group, \
-               coalescing, clock, bandwidth, f32, f64)                                         \
-    {name,        title,     cc,       sms,    warps,                                          \
-     blocks,      threads,   grid_x,   grid_z, registers,                                      \
-     unit,        warp_unit, by_block, shared, shared_block,                                   \
-     shared_unit, reserved,  banks,    group,  SIM_COALESCE_##coalescing,                      \
-     clock,       bandwidth, f32,      f64},
+               bank_bytes, coalescing, clock, bandwidth, f32, f64)                             \
+    {                                                                                          \
+        name,        title,      cc,                                                           \
+        sms,         warps,      blocks,                                                       \
+        threads,     grid_x,     grid_z,                                                       \
+        registers,   unit,       warp_unit,                                                    \
+        by_block,    shared,     shared_block,                                                 \
+        shared_unit, reserved,   banks,                                                        \
+        group,       bank_bytes, SIM_COALESCE_##coalescing,                                    \
+        clock,       bandwidth,  f32,                                                          \
+        f64},
 #include "sim_preset.def"
 #undef PRESET
 };

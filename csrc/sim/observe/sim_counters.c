@@ -184,25 +184,28 @@ static struct moved coalesce(const struct sim_access *a, enum sim_coalescing rul
                                                         : segment_rule(a, 0xffff0000u);
         return (struct moved){low.transactions + high.transactions, low.bytes + high.bytes};
     }
-    uint32_t lines = distinct(t, 2);
-    if (rule == SIM_COALESCE_LINES &&
-        a->kind == SIM_ACCESS_LOAD) /* Fermi's loads fill whole lines of L1 */
-        return (struct moved){lines, lines * 128ull};
-    return (struct moved){lines, sectors * (uint64_t)SIM_SECTOR};
+    if (rule == SIM_COALESCE_LINES) { /* Fermi's loads fill lines of L1, its stores write sectors */
+        const uint32_t lines = distinct(t, 2);
+        return (struct moved){lines, a->kind == SIM_ACCESS_LOAD ? lines * 128ull
+                                                                : sectors * (uint64_t)SIM_SECTOR};
+    }
+    return (struct moved){sectors, sectors * (uint64_t)SIM_SECTOR};
 }
 
 /* ---- shared memory: passes through the banks ---- */
 
-/* One pass broadcasts a word to every lane that reads it; two words in one bank need two passes. */
-static uint32_t bank_passes(const uint64_t *address, uint32_t mask, uint32_t words,
-                            uint32_t banks) {
+/* One pass broadcasts a word to every lane that reads it; two words in one bank need two passes.
+ * pair: a bank has room for two words, `banks` words apart. */
+static uint32_t bank_passes(const uint64_t *address, uint32_t mask, uint32_t words, uint32_t banks,
+                            int pair) {
     uint64_t seen[SIM_LANES * 4];
     uint8_t before[SIM_LANES * 4]; /* the bank's word before this one; 0: none */
     uint8_t last[32] = {0}, load[32] = {0};
     uint32_t count = 0, most = 1;
     for (uint32_t m = mask; m; m &= m - 1) {
-        uint64_t word = address[__builtin_ctz(m)] >> 2;
-        for (uint32_t n = 0; n < words; n++, word++) {
+        uint64_t next = address[__builtin_ctz(m)] >> 2;
+        for (uint32_t n = 0; n < words; n++, next++) {
+            const uint64_t word = pair ? next & ~(uint64_t)banks : next;
             const uint32_t bank = (uint32_t)(word & (banks - 1));
             uint32_t i = last[bank];
             while (i && seen[i - 1] != word)
@@ -237,7 +240,7 @@ static uint32_t linear_passes(uint32_t mask, uint64_t step, uint32_t banks) {
 
 /* The lanes that are served together. */
 static uint32_t passes_of(const struct sim_access *a, uint32_t lanes, uint32_t words,
-                          uint32_t banks) {
+                          uint32_t banks, int pair) {
     const uint32_t mask = a->mask & lanes;
     uint32_t same = SIM_FULL; /* lanes that stand for all others */
     if ((a->most + a->bytes - 1) / 4 - a->least / 4 < banks)
@@ -247,19 +250,22 @@ static uint32_t passes_of(const struct sim_access *a, uint32_t lanes, uint32_t w
         return 1; /* one word for all lanes, or one bank for each */
     if (a->group && a->group < SIM_LANES && !a->step && a->mask == SIM_FULL)
         same = (1u << a->group) - 1; /* the groups access the same words */
-    if (a->bytes == 4 && (sim_linear(a) || same != SIM_FULL))
+    if (!pair && a->bytes == 4 && (sim_linear(a) || same != SIM_FULL))
         return linear_passes(mask & same ? mask & same : same, (uint64_t)a->stride / 4, banks);
-    return bank_passes(a->address, mask & same ? mask & same : mask, words > 4 ? 4 : words, banks);
+    return bank_passes(a->address, mask & same ? mask & same : mask, words > 4 ? 4 : words, banks,
+                       pair);
 }
 
-/* The hardware serves wide accesses per half-warp (8 bytes) or quarter-warp (16 bytes). */
+/* The hardware serves wide accesses per half-warp (8 bytes) or quarter-warp (16 bytes); Kepler,
+ * with banks of 8 bytes, per warp and half-warp. */
 static uint32_t wavefronts(const struct sim_access *a, const struct sim_preset *p,
                            uint32_t *least) {
-    uint32_t words = (a->bytes + 3) / 4,
-             group = p->bank_group / (words > 1 ? (words < 4 ? words : 4) : 1), passes = 0;
+    const int pair = p->bank_bytes > 4;
+    uint32_t words = (a->bytes + 3) / 4, each = words < 4 ? words : 4,
+             group = p->bank_group / (pair ? (each + 1) / 2 : each), passes = 0;
     *least = 0;
     if (sim_contiguous(a) && words <= 4 && p->bank_group == SIM_LANES) {
-        *least = a->bytes >= 4 ? words : 1;
+        *least = a->bytes < 4 ? 1 : pair ? (words + 1) / 2 : words;
         return *least;
     }
     if (group == 0)
@@ -267,7 +273,7 @@ static uint32_t wavefronts(const struct sim_access *a, const struct sim_preset *
     uint32_t lanes = group >= 32 ? SIM_FULL : (1u << group) - 1;
     for (uint32_t at = 0; at < SIM_LANES; at += group) {
         if (a->mask & (lanes << at)) {
-            passes += passes_of(a, lanes << at, words, p->banks);
+            passes += passes_of(a, lanes << at, words, p->banks, pair);
             ++*least;
         }
     }
@@ -425,10 +431,14 @@ static void add_memory(struct sim_counters *c, const struct sim_insn *in,
     if (in->op == SIM_OP_LD || (copy && !to_global)) {
         c->global_load_requests += n->requests;
         c->global_load_sectors += n->sectors;
+        c->global_load_transactions += n->transactions;
+        c->global_load_bytes_moved += n->moved;
         c->global_load_bytes += n->bytes;
     } else if (in->op == SIM_OP_ST || to_global) {
         c->global_store_requests += n->requests;
         c->global_store_sectors += n->sectors;
+        c->global_store_transactions += n->transactions;
+        c->global_store_bytes_moved += n->moved;
         c->global_store_bytes += n->bytes;
     }
     c->global_bytes_moved += n->moved;
