@@ -27,9 +27,9 @@ struct device_info {
     char name[32];         /* as a user writes it: "cuda:0" */
     char description[256]; /* the vendor's name: "NVIDIA H200" */
     unsigned capabilities;
-    uint64_t memory_total, memory_free; /* bytes */
-    int multiprocessors;                /* cores on the cpu */
-    int threads_per_multiprocessor;
+    uint64_t memory_total, memory_free;                /* bytes */
+    int multiprocessors;                               /* cores on the cpu */
+    int threads_per_multiprocessor, threads_per_block; /* most; 0 on the cpu */
     int shared_per_block;   /* bytes of shared memory available to a block */
     int compute_capability; /* 90 for 9.0; 0 where there is none */
     int clock_khz, memory_clock_khz, memory_bus_bits;

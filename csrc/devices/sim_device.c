@@ -230,6 +230,7 @@ static enum status sim_device_info(const char *which, struct device_info *info) 
     info->memory_free = sim_home_free_bytes(preset);
     info->multiprocessors = (int)preset->sm_count;
     info->threads_per_multiprocessor = (int)preset->warps_per_sm * 32;
+    info->threads_per_block = (int)preset->threads_per_block;
     info->shared_per_block = (int)preset->shared_per_block;
     info->compute_capability = (int)preset->cc;
     info->clock_khz = (int)(preset->clock_ghz * 1e6);

@@ -85,6 +85,7 @@ struct ops_choice {
     const struct reg_signature *signature;
     unsigned block;                  /* threads; 0 on the cpu */
     bool any_rung;                   /* the caller named none: a planner may choose a lower one */
+    bool any_block;                  /* likewise: a GPU of smaller blocks has a smaller one */
     const struct ops_tuning *tuning; /* NULL: the table's values; sweeps set others */
 };
 

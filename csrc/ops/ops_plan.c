@@ -4,6 +4,15 @@
 
 #include <string.h>
 
+/* The choice's block or, if the caller named none, the rung's largest one that the GPU allows. */
+static unsigned allowed_block(const struct ops_queue *queue, const struct ops_choice *choice) {
+    const unsigned most = (unsigned)queue->info.threads_per_block;
+    unsigned block = choice->block;
+    while (choice->any_block && most && block > most && block / 2 >= choice->rung->block_min)
+        block /= 2;
+    return block;
+}
+
 enum status ops_plan(struct ops_queue *queue, const struct ops_choice *choice,
                      const struct ops_problem *problem, struct ops_plan *plan) {
     static enum status (*const planners[])(struct ops_queue *, const struct ops_choice *,
@@ -17,8 +26,10 @@ enum status ops_plan(struct ops_queue *queue, const struct ops_choice *choice,
            sizeof *plan->steps * (choice->rung->flags & RUNG_HOST ? 1 : OPS_STEPS_MAX));
     memset(&plan->step_count, 0,
            offsetof(struct ops_plan, wide) - offsetof(struct ops_plan, step_count));
+    struct ops_choice allowed = *choice;
+    allowed.block = allowed_block(queue, choice);
     const enum status status =
-        planners[choice->family - reg_families](queue, choice, problem, plan);
+        planners[choice->family - reg_families](queue, &allowed, problem, plan);
     if (status)
         ops_plan_free(queue, plan);
     return status;

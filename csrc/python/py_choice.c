@@ -388,7 +388,8 @@ int py_choose_kernel_device(struct py_state *state, PyObject *device,
 /* Chooses the rung for the target's kind of device. */
 static int choose_rung(const struct py_problem *problem, const struct reg_rung *rung, bool any,
                        PyObject *block, struct py_target *target) {
-    target->choice = (struct ops_choice){.family = problem->family, .rung = rung, .any_rung = any};
+    target->choice = (struct ops_choice){
+        .family = problem->family, .rung = rung, .any_rung = any, .any_block = !py_given(block)};
     target->choice.signature = find_signature(problem, rung, &target->items);
     if (!target->choice.signature) {
         raise_no_signature(problem, rung);

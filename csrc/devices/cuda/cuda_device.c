@@ -197,6 +197,7 @@ static enum status cuda_info(const char *which, struct device_info *info) {
     } attributes[] = {
         {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &info->multiprocessors},
         {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, &info->threads_per_multiprocessor},
+        {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, &info->threads_per_block},
         {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &info->shared_per_block},
         {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, &info->clock_khz},
         {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, &info->memory_clock_khz},

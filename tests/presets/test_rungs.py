@@ -1,0 +1,81 @@
+"""Every family's ladder, profile, trace and report work on every simulated GPU.
+
+A rung is left out only where the GPU's hardware forbids it.
+"""
+
+import re
+
+import numpy as np
+import pytest
+
+import gpuopt
+from gpuopt import models
+
+PRESETS = list(models.GPUS)
+FAMILIES = ("reduce", "transpose", "stencil1d", "add", "saxpy", "matmul")
+N = 512  # a block of threads holds as many
+FORBIDDEN = re.compile(
+    r"bytes of shared memory, static and dynamic, are more than the \d+ of"
+    r"|: 1024 threads a block are more than the 512"
+)
+TILES_OF_1024 = {"naive", "shared"}  # deck D2's blocks of 32 x 32 threads, for a Fermi
+every_preset = pytest.mark.parametrize("preset", PRESETS)
+every_family = pytest.mark.parametrize("family", FAMILIES)
+
+
+@every_preset
+@every_family
+def test_every_rung_runs_or_the_hardware_forbids_it(preset, family):
+    measured = gpuopt.ladder(family, N, device=f"sim:{preset}")
+    kernels = [each for each in gpuopt.rungs(family) if not (each.host or each.historical)]
+    assert len(measured.rows) + len(measured.refused) == len(kernels)
+    for rung, why in measured.refused:
+        assert FORBIDDEN.search(why), (rung.name, why)
+        assert "1024 threads" not in why or (family == "matmul" and rung.name in TILES_OF_1024)
+    if preset not in ("g80", "gt200"):
+        assert {rung.name for rung, _ in measured.refused} <= {"bulk"}
+    told = str(measured)
+    assert all(f"{rung.name}" in told for rung in kernels)
+
+
+@every_preset
+def test_default_block_is_one_that_the_gpu_allows(preset):
+    x = np.arange(64 * 64, dtype=np.float32).reshape(64, 64)
+    most = models.GPUS[preset].threads_per_block
+    for variant in ("1d", "2d", "tex"):
+        counted = gpuopt.profile(gpuopt.transpose, x, variant=variant, device=f"sim:{preset}")
+        np.testing.assert_array_equal(counted.result, x.T)
+        assert np.prod(counted.launches[0].block) == min(1024, most)
+    if most < 1024:  # a block that the caller names is not changed
+        with pytest.raises(gpuopt.UnfitError, match=r"threads"):
+            gpuopt.transpose(x, variant="2d", block=1024, device=f"sim:{preset}")
+
+
+@every_preset
+@every_family
+def test_a_rung_is_traced_and_profiled(preset, family):
+    device = f"sim:{preset}"
+    for rung in gpuopt.rungs(family):
+        if rung.host:
+            continue
+        try:
+            trace = gpuopt.trace(family, rung.variant, device=device)
+        except gpuopt.UnfitError as error:
+            assert FORBIDDEN.search(str(error)), rung.name
+            continue
+        except gpuopt.SimError as error:
+            assert rung.historical and "race" in error.kind
+            continue
+        assert trace.events.size and str(trace)
+        if trace.accesses("global"):
+            assert trace.coalescing().data["transactions"] > 0
+        if any(each.addresses for each in trace.accesses("shared")):
+            assert trace.banks().data["passes"] > 0
+
+
+@pytest.mark.parametrize("preset", [*PRESETS[:4], "h200"])
+def test_report_names_the_transactions_of_its_gpu(preset):
+    page = gpuopt.report(f"sim:{preset}", quick=True, families=["reduce", "transpose"])
+    text = page.html()
+    unit = "sectors" if models.GPUS[preset].coalescing == "sectors" else "transactions"
+    assert f"{unit} per load" in text
