@@ -50,7 +50,7 @@ def what_changed(before: Counters, after: Counters, unit: str = "sector") -> str
     before, after : Counters
         Counters of two rungs that did the same work.
     unit : str
-        What the GPU's transactions are called: `gpuopt.observe.counters.unit_of`.
+        The name of the GPU's transactions: `gpuopt.observe.counters.unit_of`.
 
     Returns
     -------
