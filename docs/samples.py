@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -137,31 +136,18 @@ def profile() -> str:
     return str(gpuopt.profile(gpuopt.reduce, x, variant=2))
 
 
-def nvcc() -> str | None:
-    """Return nvcc's path: CUDA_HOME's, else the first in PATH."""
-    found = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin", "nvcc")
-    return str(found) if found.exists() else shutil.which("nvcc")
-
-
-def compiled(barrier: bool) -> str:
-    """Return the PTX of the README's kernel, with the barrier that it lacks or without."""
-    (code,) = re.findall(r"```cuda\n(.*?)```", PAGES[0].read_text(), re.DOTALL)
-    compiler = nvcc()
-    if not compiler:
-        raise RuntimeError("nvcc: not in CUDA_HOME or PATH; the README's kernel needs it")
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder, "kernel.cu")
-        source.write_text(code.replace("\n\n", "\n    __syncthreads();\n") if barrier else code)
-        command = [compiler, "-ptx", "-lineinfo", "-arch=compute_75", "kernel.cu"]
-        subprocess.run(command, cwd=folder, check=True)
-        return Path(folder, "kernel.ptx").read_text()
+def reverse(barrier: bool) -> gpuopt.Kernel:
+    """Return the README's kernel, with the barrier that it lacks or without."""
+    (code,) = re.findall(r'gpuopt.compile\("""\n(.*?)"""', PAGES[0].read_text(), re.DOTALL)
+    code = code.replace("\n\n", "\n    __syncthreads();\n") if barrier else code
+    return gpuopt.compile(code, device="sim")["reverse"]
 
 
 def race() -> str:
     """Return the first finding in the README's kernel, wrapped."""
     x = np.arange(1024, dtype=np.float32)
-    kernel = gpuopt.load_ptx(compiled(barrier=False), device="sim")["reverse"]
-    return textwrap.fill(gpuopt.check(kernel, 4, 256, x, x.size)[0].text, 92)
+    found = gpuopt.check(reverse(barrier=False), 4, 256, x, x.size)
+    return textwrap.fill(found[0].text, 92)
 
 
 def help_text() -> str:
