@@ -17,7 +17,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import textwrap
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -143,11 +142,14 @@ def reverse(barrier: bool) -> gpuopt.Kernel:
     return gpuopt.compile(code, device="sim")["reverse"]
 
 
-def race() -> str:
-    """Return the first finding in the README's kernel, wrapped."""
+def mistake() -> str:
+    """Return the explanation of the README's kernel, without its evidence and source."""
     x = np.arange(1024, dtype=np.float32)
-    found = gpuopt.check(reverse(barrier=False), 4, 256, x, x.size)
-    return textwrap.fill(found[0].text, 92)
+    told = str(gpuopt.explain(reverse(barrier=False), 4, 256, x, x.size))
+    told = told[told.index("1. ERROR") :]
+    parts = re.split(r"^(?=   (?:evidence|why|remedy|source) )", told, flags=re.MULTILINE)
+    shown = [part for part in parts if not part.startswith(("   evidence", "   source"))]
+    return "".join(shown).rstrip()
 
 
 def help_text() -> str:
@@ -162,7 +164,7 @@ def help_text() -> str:
 SAMPLES: dict[str, Callable[[], str]] = {
     "why": why,
     "profile": profile,
-    "race": race,
+    "mistake": mistake,
     "help": help_text,
 }
 
