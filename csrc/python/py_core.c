@@ -30,6 +30,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
     Py_VISIT(state->masked_array);
     Py_VISIT(state->copyto);
     Py_VISIT(state->quiet);
+    Py_VISIT(state->quiet_run);
     for (int i = 0; i < PY_GPU_NAMES; i++)
         Py_VISIT(state->gpu_names[i]);
     Py_VISIT(state->bench_type);
@@ -49,6 +50,7 @@ static int module_clear(PyObject *module) {
     Py_CLEAR(state->masked_array);
     Py_CLEAR(state->copyto);
     Py_CLEAR(state->quiet);
+    Py_CLEAR(state->quiet_run);
     for (int i = 0; i < PY_GPU_NAMES; i++)
         Py_CLEAR(state->gpu_names[i]);
     Py_CLEAR(state->bench_type);

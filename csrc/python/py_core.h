@@ -67,9 +67,9 @@ struct py_home {
 struct py_state {
     PyObject *exceptions[STATUS_COUNT]; /* by status code; NULL for STATUS_OK */
     PyObject *ufuncs[PY_OP_COUNT];
-    PyObject *masked_array; /* numpy.ma.MaskedArray, at first use */
-    PyObject *copyto;       /* numpy.copyto */
-    PyObject *quiet;        /* of py_quietly, at first use */
+    PyObject *masked_array;      /* numpy.ma.MaskedArray, at first use */
+    PyObject *copyto;            /* numpy.copyto */
+    PyObject *quiet, *quiet_run; /* of py_quietly, at first use */
     PyObject *bench_type, *view_type, *plan_type, *prepared_type;
     PyObject *gpu_names[PY_GPU_NAMES]; /* "cuda:0" and so on, at first use */
     PyObject *recording;               /* a ContextVar: the recordings that receive launches */

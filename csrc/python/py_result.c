@@ -55,54 +55,58 @@ static PyObject *scalar(enum dtype dtype, const void *value) {
     return result;
 }
 
-/* A context in which NumPy warns of nothing; None for a NumPy whose settings belong to threads. */
-static PyObject *quiet_context(void) {
+/* Makes a context in which NumPy warns of nothing, and keeps two methods: one copies it, the other
+ * runs a function in a context. None for a NumPy whose settings belong to threads. */
+static int make_quiet(struct py_state *state) {
     PyObject *context = NULL, *run = NULL, *pair = NULL, *keywords = NULL, *done = NULL;
-    if (PyArray_GetNDArrayCFeatureVersion() < NPY_2_0_API_VERSION)
-        return Py_NewRef(Py_None);
+    if (PyArray_GetNDArrayCFeatureVersion() < NPY_2_0_API_VERSION) {
+        state->quiet = Py_NewRef(Py_None);
+        return 0;
+    }
     PyObject *module = PyImport_ImportModule("contextvars");
     PyObject *numpy = PyImport_ImportModule("numpy");
     PyObject *seterr = numpy ? PyObject_GetAttrString(numpy, "seterr") : NULL;
     if (module && seterr)
         context = PyObject_CallMethod(module, "Context", NULL);
-    if (context) {
-        run = PyObject_GetAttrString(context, "run");
-        pair = PyTuple_Pack(1, seterr);
+    if (context)
+        run = PyObject_GetAttrString((PyObject *)Py_TYPE(context), "run");
+    if (run) {
+        pair = PyTuple_Pack(2, context, seterr);
         keywords = Py_BuildValue("{s:s}", "all", "ignore");
     }
-    if (run && pair && keywords)
+    if (pair && keywords)
         done = PyObject_Call(run, pair, keywords);
-    if (!done)
-        Py_CLEAR(context);
+    if (done && (state->quiet = PyObject_GetAttrString(context, "copy")))
+        state->quiet_run = Py_NewRef(run);
     Py_XDECREF(done);
     Py_XDECREF(keywords);
     Py_XDECREF(pair);
     Py_XDECREF(run);
+    Py_XDECREF(context);
     Py_XDECREF(seterr);
     Py_XDECREF(numpy);
     Py_XDECREF(module);
-    return context;
+    return state->quiet ? 0 : -1;
 }
 
 PyObject *py_quietly(struct py_state *state, PyObject *function, PyObject *arguments,
                      PyObject *keywords) {
-    if (!state->quiet && !(state->quiet = quiet_context()))
+    if (!state->quiet && make_quiet(state))
         return NULL;
     if (state->quiet == Py_None)
         return PyObject_Call(function, arguments, keywords);
-    PyObject *result = NULL, *copy = PyObject_CallMethod(state->quiet, "copy", NULL);
-    PyObject *run = copy ? PyObject_GetAttrString(copy, "run") : NULL;
+    PyObject *result = NULL, *context = PyObject_CallNoArgs(state->quiet);
     const Py_ssize_t count = PyTuple_Size(arguments);
-    PyObject *all = run ? PyTuple_New(count + 1) : NULL;
+    PyObject *all = context ? PyTuple_New(count + 2) : NULL;
     if (all) {
-        PyTuple_SetItem(all, 0, Py_NewRef(function));
+        PyTuple_SetItem(all, 0, Py_NewRef(context));
+        PyTuple_SetItem(all, 1, Py_NewRef(function));
         for (Py_ssize_t k = 0; k < count; k++)
-            PyTuple_SetItem(all, k + 1, Py_NewRef(PyTuple_GetItem(arguments, k)));
-        result = PyObject_Call(run, all, keywords);
+            PyTuple_SetItem(all, k + 2, Py_NewRef(PyTuple_GetItem(arguments, k)));
+        result = PyObject_Call(state->quiet_run, all, keywords);
     }
     Py_XDECREF(all);
-    Py_XDECREF(run);
-    Py_XDECREF(copy);
+    Py_XDECREF(context);
     return result;
 }
 
