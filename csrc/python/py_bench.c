@@ -3,6 +3,7 @@
  */
 #include "py_core.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 struct bench {
@@ -12,7 +13,7 @@ struct bench {
     const struct device_ops *kind;
     char which[DEVICE_WHICH];
     struct py_problem problem;
-    int busy; /* a method runs without the GIL */
+    atomic_int busy; /* a method runs without the GIL */
 };
 
 /* --- tuned constants */
@@ -229,11 +230,10 @@ static int choose(struct bench *self, PyObject *variant, PyObject *block, PyObje
 
 /* Between begin and end the GIL is free and no other thread may use the bench. */
 static int begin(struct bench *self, struct py_unlocked *unlocked) {
-    if (self->busy) {
+    if (atomic_exchange(&self->busy, 1)) {
         PyErr_SetString(PyExc_RuntimeError, "this Bench is in use by another thread");
         return -1;
     }
-    self->busy = 1;
     py_unlock(unlocked, self->bench.queue->device);
     return 0;
 }

@@ -5,6 +5,10 @@
 
 static int module_exec(PyObject *module) {
     struct py_state *state = py_state_of(module);
+    if (pthread_mutex_init(&state->guard, NULL)) {
+        PyErr_SetString(PyExc_RuntimeError, "gpuopt: no mutex");
+        return -1;
+    }
     py_image_begin();
     if (py_import_numpy())
         return -1;

@@ -19,6 +19,8 @@
 #include "../float_state.h"
 #include "../ops/ops.h"
 
+#include <pthread.h>
+
 /* The reduction's operations by name, with NumPy's ufunc for each. */
 #define PY_OPERATIONS(OPERATION)  \
     OPERATION(sum, "add")         \
@@ -60,11 +62,14 @@ struct py_home {
     PyThread_type_lock lock; /* held while the queue is in use: */
     unsigned long owner;     /* by this thread (0: none), */
     pid_t process;           /* of this process */
-    device_address *late;    /* freed when the lock is next held; the GIL guards the list */
+    device_address *late;    /* freed when the lock is next held */
     size_t late_count, late_room;
 };
 
+/* `guard` is held for a few instructions, which call no Python: pools, homes and their late lists,
+ * and caches of plans change under it, with or without a GIL. */
 struct py_state {
+    pthread_mutex_t guard;
     PyObject *exceptions[STATUS_COUNT]; /* by status code; NULL for STATUS_OK */
     PyObject *ufuncs[PY_OP_COUNT];
     PyObject *masked_array;      /* numpy.ma.MaskedArray, at first use */

@@ -1,5 +1,5 @@
-/* py_devices.c: lists the devices, and keeps a pool of open queues for each. The GIL guards the
- * pools. Knows no operation.
+/* py_devices.c: lists the devices, and keeps a pool of open queues for each. The state's mutex
+ * guards the pools. Knows no operation.
  */
 #include "py_core.h"
 
@@ -55,19 +55,29 @@ static enum status open_on(const struct device_ops *kind, const char *which, uin
     return status;
 }
 
-struct ops_queue *py_queue_take_on(struct py_state *state, const struct device_ops *kind,
-                                   const char *which, uint64_t stream) {
-    const uint64_t kept = kept_on(stream);
+/* Takes the queue for a stream out of its pool; NULL: a new one is needed. */
+static struct ops_queue *idle_queue(struct py_state *state, const struct device_ops *kind,
+                                    const char *which, uint64_t kept, uint64_t stream) {
+    struct ops_queue *queue = NULL;
+    pthread_mutex_lock(&state->guard);
     struct py_pool *pool = pool_of(state, kind, which, kept, false);
     const int at = pool ? fitting(pool, stream) : -1;
-    struct ops_queue *queue = NULL;
-    enum status status = STATUS_OK;
     if (at >= 0) {
         queue = pool->idle[at].queue;
         pool->idle_count--;
         memmove(&pool->idle[at], &pool->idle[at + 1],
                 (size_t)(pool->idle_count - at) * sizeof *pool->idle);
-    } else {
+    }
+    pthread_mutex_unlock(&state->guard);
+    return queue;
+}
+
+struct ops_queue *py_queue_take_on(struct py_state *state, const struct device_ops *kind,
+                                   const char *which, uint64_t stream) {
+    const uint64_t kept = kept_on(stream);
+    struct ops_queue *queue = idle_queue(state, kind, which, kept, stream);
+    enum status status = STATUS_OK;
+    if (!queue) {
         Py_BEGIN_ALLOW_THREADS
         status = open_on(kind, which, kept, &queue);
         Py_END_ALLOW_THREADS
@@ -90,11 +100,14 @@ struct ops_queue *py_queue_take(struct py_state *state, const struct device_ops 
 void py_queue_give_on(struct py_state *state, struct ops_queue *queue,
                       const struct device_ops *kind, const char *which, uint64_t stream) {
     const uint64_t kept = kept_on(stream);
-    struct py_pool *pool = pool_of(state, kind, which, kept, true);
     const bool back = kept == stream || !kind->adopt(queue->device, kept);
-    if (back && pool && pool->idle_count < PY_POOL_IDLE)
+    pthread_mutex_lock(&state->guard);
+    struct py_pool *pool = pool_of(state, kind, which, kept, true);
+    const bool idle = back && pool && pool->idle_count < PY_POOL_IDLE;
+    if (idle)
         pool->idle[pool->idle_count++] = (struct py_idle){queue, stream};
-    else
+    pthread_mutex_unlock(&state->guard);
+    if (!idle)
         ops_close(queue);
 }
 
@@ -104,9 +117,17 @@ void py_queue_give(struct py_state *state, struct ops_queue *queue, const struct
 }
 
 void py_queues_close(struct py_state *state) {
-    for (int i = 0; i < PY_POOLS; i++)
-        while (state->pools[i].idle_count)
-            ops_close(state->pools[i].idle[--state->pools[i].idle_count].queue);
+    for (int i = 0; i < PY_POOLS;) {
+        struct ops_queue *queue = NULL;
+        pthread_mutex_lock(&state->guard);
+        if (state->pools[i].idle_count)
+            queue = state->pools[i].idle[--state->pools[i].idle_count].queue;
+        pthread_mutex_unlock(&state->guard);
+        if (queue)
+            ops_close(queue);
+        else
+            i++;
+    }
 }
 
 PyObject *py_host_threads(PyObject *module, PyObject *nothing) {

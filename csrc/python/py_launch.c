@@ -20,17 +20,17 @@ static enum status work_on(const struct ptx_module *self, uint64_t stream) {
 }
 
 int py_module_begin(struct ptx_module *self, struct py_unlocked *unlocked) {
-    if (self->busy) {
+    if (atomic_exchange(&self->busy, 1)) {
         PyErr_SetString(PyExc_RuntimeError, "this Module is in use by another thread");
         return -1;
     }
     /* Usually it is there already; an earlier call may have failed to switch back. */
     const enum status status = work_on(self, self->stream);
     if (status) {
+        self->busy = 0;
         py_raise(py_state_of(self->module), status);
         return -1;
     }
-    self->busy = 1;
     py_recording_begin(py_state_of(self->module), self->queue);
     py_unlock(unlocked, self->queue->device);
     return 0;

@@ -6,6 +6,8 @@
 
 #include "py_core.h"
 
+#include <stdatomic.h>
+
 enum { STREAMS_MORE = 7 }; /* in addition to the first */
 
 struct allocation {
@@ -27,8 +29,8 @@ struct ptx_module {
     Py_ssize_t allocation_count, allocation_capacity;
     uint64_t stream;       /* its stream between calls, as in adopt */
     PyObject *stream_kept; /* the stream's owner; NULL or None: the caller keeps the stream alive */
-    PyObject *kept; /* objects that kernels of an interrupted call may still use; NULL: none */
-    int busy;       /* a method runs without the GIL */
+    PyObject *kept;  /* objects that kernels of an interrupted call may still use; NULL: none */
+    atomic_int busy; /* a method runs without the GIL */
 };
 
 /* Between begin and end the GIL is free, and only this thread uses the queues. */

@@ -19,30 +19,45 @@ static int has_streams(const struct device_ops *kind) { return kind->adopt != de
 /* --- homes */
 
 /* Frees memory that was released while another thread used the queue. The caller holds the lock. */
-static void free_late(struct py_home *home) {
-    while (home->late_count)
-        home->queue->device->ops->free(home->queue->device, home->late[--home->late_count]);
+static void free_late(struct py_state *state, struct py_home *home) {
+    for (;;) {
+        pthread_mutex_lock(&state->guard);
+        const bool some = home->late_count;
+        const device_address address = some ? home->late[--home->late_count] : 0;
+        pthread_mutex_unlock(&state->guard);
+        if (!some)
+            return;
+        home->queue->device->ops->free(home->queue->device, address);
+    }
 }
 
-/* Frees memory, or postpones it if another thread uses the queue: a destructor must not wait. */
-static void home_free(struct py_home *home, device_address address) {
-    if (PyThread_acquire_lock(home->lock, NOWAIT_LOCK)) {
-        home->queue->device->ops->free(home->queue->device, address);
-        PyThread_release_lock(home->lock);
-        return;
-    }
+/* Without memory for the list, the address stays allocated until the device is closed. */
+static void add_late(struct py_home *home, device_address address) {
     if (home->late_count == home->late_room) {
         const size_t room = home->late_room ? 2 * home->late_room : 16;
         device_address *more = realloc(home->late, room * sizeof *more);
         if (!more)
-            return; /* it stays allocated until the device is closed */
+            return;
         home->late = more;
         home->late_room = room;
     }
     home->late[home->late_count++] = address;
 }
 
-/* The home of a name; else NULL, with *vacant the first free one or NULL. */
+/* Frees memory, or postpones it if another thread uses the queue: a destructor must not wait. */
+static void home_free(struct py_state *state, struct py_home *home, device_address address) {
+    if (PyThread_acquire_lock(home->lock, NOWAIT_LOCK)) {
+        home->queue->device->ops->free(home->queue->device, address);
+        PyThread_release_lock(home->lock);
+        return;
+    }
+    pthread_mutex_lock(&state->guard);
+    add_late(home, address);
+    pthread_mutex_unlock(&state->guard);
+}
+
+/* The home of a name; else NULL, with *vacant the first free one or NULL. The caller holds the
+ * guard. */
 static struct py_home *known_home(struct py_state *state, const char *name,
                                   struct py_home **vacant) {
     *vacant = NULL;
@@ -64,25 +79,34 @@ static struct py_home *home_of(struct py_state *state, const struct device_ops *
         py_raise(state, status);
         return NULL;
     }
-    struct py_home *vacant, *home = known_home(state, info.name, &vacant);
+    struct py_home *vacant;
+    pthread_mutex_lock(&state->guard);
+    struct py_home *home = known_home(state, info.name, &vacant);
+    pthread_mutex_unlock(&state->guard);
     if (home)
         return home;
     struct ops_queue *queue = py_queue_take(state, kind, which);
     if (!queue)
         return NULL;
-    home = known_home(state, info.name,
-                      &vacant); /* the GIL was free: another thread may have opened it */
-    PyThread_type_lock lock = !home && vacant ? PyThread_allocate_lock() : NULL;
-    if (lock) {
+    PyThread_type_lock lock = PyThread_allocate_lock();
+    pthread_mutex_lock(&state->guard);
+    home = known_home(state, info.name, &vacant); /* another thread may have opened it */
+    const bool opens = !home && vacant && lock;
+    if (opens) {
         *vacant = (struct py_home){.kind = kind, .queue = queue, .lock = lock, .process = getpid()};
-        return vacant;
+        home = vacant;
     }
+    pthread_mutex_unlock(&state->guard);
+    if (opens)
+        return home;
     py_queue_give(state, queue, kind, which);
-    if (!home && vacant)
+    if (!home && !lock)
         PyErr_NoMemory();
     else if (!home)
         PyErr_SetString(PyExc_RuntimeError,
                         "device: arrays are on too many kinds of simulated GPU");
+    if (lock)
+        PyThread_free_lock(lock);
     return home;
 }
 
@@ -127,7 +151,7 @@ static void home_release(struct py_home *home) {
 void py_homes_close(struct py_state *state) {
     for (int i = 0; i < PY_HOMES && state->homes[i].kind; i++) {
         struct py_home *home = &state->homes[i];
-        free_late(home);
+        free_late(state, home);
         ops_close(home->queue);
         PyThread_free_lock(home->lock);
         free(home->late);
@@ -185,7 +209,7 @@ static int enter(struct py_place *place, uint64_t stream) {
         return -1;
     if (home_acquire(place->state, home))
         return -1;
-    free_late(home);
+    free_late(place->state, home);
     place->home = home;
     place->queue = home->queue;
     return 0;
@@ -361,7 +385,7 @@ static void memory_dealloc(struct memory *self) {
     if (self->address && !has_streams(self->kind)) {
         struct py_home *home = home_of(self->state, self->kind, self->which);
         if (home)
-            home_free(home, self->address);
+            home_free(self->state, home, self->address);
     } else if (self->address && !memory_enter(self, &place)) {
         ops_memory_give(place.queue, self->address, self->bytes);
         py_place_close(&place);

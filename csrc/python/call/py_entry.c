@@ -326,27 +326,36 @@ static uint64_t hash_of(const struct key *key) {
 
 /* --- the cache */
 
-static struct slot *slot_of(struct entry *self, const struct key *key, uint64_t hash) {
+/* Returns a new reference to the plan of a key, or NULL. */
+static PyObject *kept_plan(struct entry *self, struct py_state *state, const struct key *key,
+                           uint64_t hash) {
     struct slot *pair = &self->slots[hash % SLOTS & ~1u];
-    for (int k = 0; k < 2; k++)
+    PyObject *plan = NULL;
+    pthread_mutex_lock(&state->guard);
+    for (int k = 0; k < 2 && !plan; k++)
         if (pair[k].words && pair[k].hash == hash && pair[k].count == key->count &&
             memcmp(pair[k].words, key->words, key->count * sizeof *key->words) == 0)
-            return &pair[k];
-    return NULL;
+            plan = Py_NewRef(pair[k].plan);
+    pthread_mutex_unlock(&state->guard);
+    return plan;
 }
 
 /* The later of the pair makes room; without memory the plan is not kept. */
-static void keep(struct entry *self, const struct key *key, uint64_t hash, PyObject *plan) {
+static void keep(struct entry *self, struct py_state *state, const struct key *key, uint64_t hash,
+                 PyObject *plan) {
     struct slot *pair = &self->slots[hash % SLOTS & ~1u];
     uint64_t *words = malloc(key->count * sizeof *words);
     if (!words)
         return;
     memcpy(words, key->words, key->count * sizeof *words);
+    pthread_mutex_lock(&state->guard);
     const struct slot old = pair[1];
     if (pair[0].words)
         pair[1] = pair[0];
     pair[0] = (struct slot){hash, words, key->count, Py_NewRef(plan)};
-    if (pair[1].words != old.words) {
+    const bool replaced = pair[1].words != old.words;
+    pthread_mutex_unlock(&state->guard);
+    if (replaced) {
         free(old.words);
         Py_XDECREF(old.plan);
     }
@@ -389,10 +398,9 @@ static PyObject *run_planned(struct entry *self, PyObject *const *arguments,
         plan = planned(self, state, operands, count);
     } else {
         const uint64_t hash = hash_of(&key);
-        const struct slot *slot = slot_of(self, &key, hash);
-        plan = slot ? Py_NewRef(slot->plan) : planned(self, state, operands, count);
-        if (plan && !slot)
-            keep(self, &key, hash, plan);
+        plan = kept_plan(self, state, &key, hash);
+        if (!plan && (plan = planned(self, state, operands, count)))
+            keep(self, state, &key, hash, plan);
     }
     PyObject *result = plan && plan != Py_None ? py_plan_run(plan, arguments, operands) : NULL;
     Py_XDECREF(plan);
@@ -418,10 +426,14 @@ static PyObject *entry_run(struct entry *self, PyObject *const *arguments, Py_ss
 
 static PyObject *entry_clear_cache(struct entry *self, PyObject *nothing) {
     (void)nothing;
+    struct py_state *state = py_state_of(self->module);
     for (int k = 0; k < SLOTS; k++) {
-        free(self->slots[k].words);
-        Py_XDECREF(self->slots[k].plan);
+        pthread_mutex_lock(&state->guard);
+        const struct slot old = self->slots[k];
         self->slots[k] = (struct slot){0};
+        pthread_mutex_unlock(&state->guard);
+        free(old.words);
+        Py_XDECREF(old.plan);
     }
     return Py_NewRef(Py_None);
 }
