@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from gpuopt import _core
-from gpuopt.arrays.dtypes import TYPES, is_bfloat16, named_dtype, supported
+from gpuopt.arrays.dtypes import TYPES, is_bfloat16, kind_of, named_dtype, supported
 from gpuopt.arrays.inout import check_out
 from gpuopt.arrays.libraries import View, check_device, is_run, run_offset, run_start, view_of
 from gpuopt.families import reduce_axis
@@ -71,6 +71,9 @@ def reduce(
             if found is not None:
                 return found
         start = run_start(view)
+        in_turn = op == "prod" and initial is not ... and initial is not None
+        if not named and (in_turn or (op == "sum" and reduce_axis.keeps_sign(initial))):
+            start = None  # the family reduce_axis has `initial` as the starting value
         if named and start is None:
             view = compact(view)
             start = view.address
@@ -301,6 +304,50 @@ def _with_initial(
     _reduced(queue, rows, op, (0,), target.replace(shape=(n,), strides=None))
 
 
+def _product(
+    queue: PassQueue, view: View, axes: tuple[int, ...], initial: Any, target: View
+) -> None:
+    """Queue a product of floats from `initial` on: it meets the first element of each axis first.
+
+    So a product overflows where that of all elements alone would, but no earlier.
+    """
+    wide, n = reduce_axis.with_initial("prod", target.dtype), math.prod(target.shape)
+    steps, rest, parts = strides_of(view), view.replace(strides=strides_of(view)), []
+    for k in axes:
+        extent = rest.shape[k]
+        if extent > 1:
+            others = rest.shape[:k], rest.shape[k + 1 :]
+            shape = (*others[0], extent - 1, *others[1])
+            parts.append(rest.replace(address=rest.address + steps[k], shape=shape))
+            rest = rest.replace(shape=(*others[0], 1, *others[1]))
+    rows = queue.empty((2, n), wide)
+    _fill(queue, rows.replace(shape=(n,)), initial, target.dtype)
+    for number, part in enumerate((rest, *reversed(parts))):
+        if number:
+            following = queue.empty((2, n), wide)
+            _reduced(queue, rows, "prod", (0,), following.replace(shape=(n,)))
+            rows = following
+        second = rows.replace(address=rows.address + n * wide.itemsize, shape=(n,))
+        _reduced(queue, part, "prod", axes, second)
+    _reduced(queue, rows, "prod", (0,), target.replace(shape=(n,), strides=None))
+
+
+def _signed(queue: PassQueue, view: View, axes: tuple[int, ...], target: View) -> None:
+    """Make a sum of negative zeros a negative zero: all its elements have the sign."""
+    n, kind = math.prod(target.shape), np.dtype(f"i{view.dtype.itemsize}")
+    whole = target.replace(shape=(n,), strides=None, dtype=kind)
+    signs, both = queue.empty((2, n), kind), queue.empty((2, n), kind)
+    for rows, fill in ((signs, np.iinfo(kind).min), (both, None)):
+        second = rows.replace(address=rows.address + n * kind.itemsize, shape=(n,))
+        if fill is None:
+            copy(queue, whole, second)
+        else:
+            _fill(queue, second, fill, kind)
+    _reduced(queue, view.replace(dtype=kind), "and", axes, signs.replace(shape=(n,)))
+    _reduced(queue, signs, "and", (0,), both.replace(shape=(n,)))
+    _reduced(queue, both, "or", (0,), whole)
+
+
 def _compute(
     queue: PassQueue, view: View, op: str, axes: tuple[int, ...], target: View, initial: Any
 ) -> None:
@@ -311,10 +358,15 @@ def _compute(
     if math.prod(view.shape) == 0:
         return
     view = _readable(queue, view, op, target.dtype)
+    floats = kind_of(target.dtype) == "f"
     if initial is ... or initial is None:
         _reduced(queue, view, op, axes, target)
+    elif op == "prod" and floats:
+        _product(queue, view, axes, initial, target)
     else:
         _with_initial(queue, view, op, axes, initial, target)
+    if op == "sum" and floats and view.dtype == target.dtype and reduce_axis.keeps_sign(initial):
+        _signed(queue, view, axes, target)
 
 
 class _Asked(NamedTuple):
@@ -412,8 +464,7 @@ def _along(
             f"initial: must be a scalar, not an array of {np.ndim(initial)} dimensions"
         )
     if host is not None:
-        free = dtype is None and (op in UFUNCS or op == "mean")  # NumPy casts to anything then
-        check_out(host, asked.shape, host.dtype if free else asked.result)
+        reduce_axis.check_out(host, asked.shape, op, dtype, asked.result)
     made = None
     if target is None:
         made, target = view.library.empty(view, asked.shape, asked.result)

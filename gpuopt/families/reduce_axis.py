@@ -308,6 +308,13 @@ def first_of(initial: Any, result: np.dtype) -> np.ndarray:
     return _core.initial(initial, result)
 
 
+def keeps_sign(initial: Any) -> bool:
+    """Return whether a sum with this `initial` of negative zeros is a negative zero."""
+    if initial is None:
+        return True
+    return isinstance(initial, (float, np.floating)) and initial == 0 and bool(np.signbit(initial))
+
+
 def from_the_start(
     found: Any, array: np.ndarray, op: str, axis: object, keepdims: bool, initial: Any
 ) -> Any:
@@ -330,7 +337,7 @@ def from_the_start(
             array.astype(wide, copy=False), axes, keepdims=keepdims, initial=initial
         ).astype(results.dtype)
     elif op == "sum" and results.dtype.kind == array.dtype.kind == "f":
-        if initial is not None and (initial != 0 or not np.signbit(initial)):
+        if not keeps_sign(initial):
             return found
         some = results == 0
         if not some.any():

@@ -47,6 +47,35 @@ def test_sign_of_a_zero_sum_is_numpys(device, dtype):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_initial_of_arrays_on_a_device(device, dtype):
+    if device == "cpu":
+        pytest.skip("its arrays are NumPy's")
+    there = lambda x: gpuopt.asarray(x, device)  # noqa: E731
+    zeros = np.array([[-0.0, -0.0], [0.0, -0.0], [1.0, -1.0], [-2.0, -0.0]], dtype)
+    for initial in (None, -0.0, 0.0):
+        for axis in (0, 1, None):
+            for x in (zeros, zeros[:1]):
+                want = np.add.reduce(x, axis, initial=initial)
+                got = gpuopt.reduce(there(x), axis=axis, initial=initial).get()
+                np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+                np.testing.assert_array_equal(got, want)
+    big = np.array([[4.0, 5.0, 0.5], [2.0, 3.0, 8.0]], dtype)
+    for axis in (0, 1, None, (0, 1)):
+        got = gpuopt.reduce(there(big), "prod", axis=axis, initial=0.25).get()
+        np.testing.assert_allclose(got, np.multiply.reduce(big, axis, initial=0.25), rtol=1e-3)
+    for x, initial in (([1e200, 1e200], 1e-300), ([1e-200, 1e-200], 1e300)):
+        got = gpuopt.reduce(there(np.array(x)), "prod", initial=initial).get()
+        np.testing.assert_allclose(got, np.prod(x, initial=initial), rtol=1e-14)
+    halves = np.full((4, 3000), 2.0**-11, dtype)
+    halves[:, ::8] = 60000
+    for op in ("sum", "mean"):
+        got = gpuopt.reduce(there(halves), op, axis=1, dtype="float64").get()
+        want = getattr(np, op)(halves, axis=1, dtype="f8")
+        np.testing.assert_allclose(got, want, rtol=1e-15)
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_dtype_is_the_type_to_compute_in(device, rng):
     assert gpuopt.reduce([1.7, 2.9], "mean", dtype="i8", device=device) == 1
     x = np.array([100, 100], np.int8)
