@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from gpuopt import _core
 from gpuopt.arrays.device_array import LEGACY
 from gpuopt.arrays.libraries import Library, is_run, view_of
+from gpuopt.ptx.streams import Stream, drain, stream_on
 
 PER_THREAD = 2  # the per-thread default stream, as LEGACY is the legacy one
 
@@ -81,6 +82,7 @@ class Buffer:
         if kind.hasobject or not kind.itemsize or self.nbytes % kind.itemsize:
             raise ValueError(f"dtype: {self.nbytes} bytes cannot be read as {kind}")
         host = np.empty(self.nbytes, np.uint8)
+        drain(self._core.device)
         with self._lock:
             self._core.copy_out(self.address, host)
         return host.view(kind)
@@ -196,7 +198,12 @@ class _Pinned:
 
     def __init__(self, core: _core.Module, nbytes: int) -> None:
         self._core = core
-        self.address = core.pin(nbytes)
+        self._memory = None
+        if core.device.startswith("sim"):  # the host's memory: only copies tell it from other
+            self._memory = np.empty(nbytes, np.uint8)
+            self.address = self._memory.__array_interface__["data"][0]
+        else:
+            self.address = core.pin(nbytes)
         self.__array_interface__ = {
             "data": (self.address, False),
             "shape": (nbytes,),
@@ -205,8 +212,14 @@ class _Pinned:
         }
 
     def __del__(self) -> None:
-        if self.__dict__.get("address"):
+        if self.__dict__.get("address") and self._memory is None:
             self._core.free(self.address)
+
+
+def _is_pinned(value: np.ndarray) -> bool:
+    while isinstance(value, np.ndarray):
+        value = value.base
+    return isinstance(value, _Pinned)
 
 
 def is_ours(value: Any) -> bool:
@@ -334,6 +347,74 @@ def span(value: Any, name: str, core: _core.Module, writable: bool) -> tuple[int
     if writable and not value.flags.writeable:
         raise ValueError(f"{name}: is read-only")
     return value.__array_interface__["data"][0], value.nbytes
+
+
+def copy_async(to: Buffer | np.ndarray, source: Buffer | np.ndarray, stream: Stream) -> None:
+    """Enqueue a copy on a stream of a simulated GPU, and return.
+
+    Parameters
+    ----------
+    to, source : Buffer or numpy.ndarray
+        Both of the same number of bytes, at least one a `Buffer` on the stream's device; arrays
+        must be contiguous. With an array of `Module.pinned` the copy is asynchronous: the array
+        must stay unchanged until the stream has reached it. As on a GPU, an array in other memory
+        is read before the call returns, and written before it returns.
+    stream : Stream
+
+    Raises
+    ------
+    TypeError, ValueError
+        No Buffer, different sizes, a read-only `to`, an array that is not contiguous, a stream of
+        another device.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> ptx = ".version 8.0 .target sm_75 .address_size 64 .visible .entry k() { ret; }"
+    >>> module, stream = gpuopt.load_ptx(ptx, device="sim"), gpuopt.Stream("sim")
+    >>> buffer, back = module.copy(np.arange(4, dtype=np.int32)), module.pinned(4, np.int32)
+    >>> back[:] = 0
+    >>> gpuopt.copy_async(back, buffer, stream)
+    >>> back.tolist()  # nothing has waited for the stream
+    [0, 0, 0, 0]
+    >>> stream.synchronize()
+    >>> back.tolist()
+    [0, 1, 2, 3]
+    """
+    ends = [each for each in (to, source) if isinstance(each, Buffer)]
+    if not ends:
+        raise TypeError("to, source: at least one must be a Buffer, made by a module's copy()")
+    on = stream_on(stream, ends[0]._core.device)
+    sizes = [
+        span(each, name, each._core if isinstance(each, Buffer) else ends[0]._core, name == "to")[1]
+        for each, name in ((to, "to"), (source, "source"))
+    ]
+    if sizes[0] != sizes[1]:
+        raise ValueError(f"source: has {sizes[1]:,} bytes, to has {sizes[0]:,}")
+    if len({each._core.device for each in ends}) > 1:
+        raise ValueError("source: is on another device; copy through an array of the host")
+    way = "on" if len(ends) == 2 else "to" if isinstance(to, Buffer) else "from"
+    if isinstance(source, np.ndarray) and not _is_pinned(source):
+        source = source.copy()  # staged, as a driver does
+    on._enqueue(f"copy of {sizes[0]:,} bytes {way} the device", lambda: _copy_now(to, source))
+    if isinstance(to, np.ndarray) and not _is_pinned(to):
+        on.synchronize()
+
+
+def _copy_now(to: Buffer | np.ndarray, source: Buffer | np.ndarray) -> None:
+    if isinstance(source, Buffer):
+        host = np.empty(source.nbytes, np.uint8)
+        with source._lock:
+            if source.nbytes:
+                source._core.copy_out(source.address, host)
+    else:
+        host = source.reshape(-1).view(np.uint8)
+    if isinstance(to, Buffer):
+        with to._lock:
+            if to.nbytes:
+                to._core.copy_in(to.address, host)
+    else:
+        to.reshape(-1).view(np.uint8)[...] = host
 
 
 class Memory:

@@ -10,6 +10,7 @@ import numpy as np
 from gpuopt.ptx.arguments import ADDRESS, accepted, describe, dimensions, limits_of, scalar
 from gpuopt.ptx.buffers import Buffer, Memory, Prepared, Resident, Texture, beside, resident
 from gpuopt.ptx.entries import Parameter
+from gpuopt.ptx.streams import Stream, drain, stream_on
 
 
 class _Launch(NamedTuple):
@@ -107,8 +108,9 @@ class Kernel:
         shared: int = 0,
         steps: int | None = None,
         time_limit: float | None = None,
+        stream: Stream | None = None,
     ) -> None:
-        """Run the kernel and wait for it.
+        """Run the kernel and wait for it, or enqueue it on a stream.
 
         Parameters
         ----------
@@ -137,6 +139,9 @@ class Kernel:
             On a simulated GPU: end the launch after this many seconds of host time; math.inf:
             never. Default: end it when no warp of the grid has ended for 45 s. That ends an endless
             loop within a minute, and no long grid whose warps end one after the other.
+        stream : Stream, optional
+            On a simulated GPU: return at once, and run after the stream's earlier work. The
+            arguments are then no NumPy arrays. Without it, all streams' work comes first.
 
         Raises
         ------
@@ -148,6 +153,14 @@ class Kernel:
             The kernel failed, or did not end within its limits; NumPy arrays are unchanged.
         """
         limits = limits_of(steps, time_limit, self._module.device)
+        if stream is not None:
+            on = stream_on(stream, self._module.device)
+            prepared = self.bind(
+                grid, block, *args, shared=shared, steps=steps, time_limit=time_limit
+            )
+            on._enqueue(f"kernel {self.name}", lambda: self._launch(prepared))
+            return
+        drain(self._module.device)
         with self._module._lock:
             self._run(self._checked(grid, block, shared, limits, args), args)
 
@@ -216,12 +229,20 @@ class Kernel:
             if value is None:
                 raise TypeError(
                     f"kernel {self.name}: argument {i + 1} is an array of NumPy, which a launch "
-                    "that is timed does not copy; pass a Buffer, made by the module's copy()"
+                    "that is bound or on a stream does not copy; pass a Buffer, made by the "
+                    "module's copy()"
                 )
         keep = tuple(each for each in args if isinstance(each, Buffer | Texture))
         values = tuple(launch.values)
         bound = self.symbol, launch.grid, launch.block, launch.shared, values, limits
         return Prepared(bound, keep, tuple(launch.arrays))
+
+    def _launch(self, prepared: Prepared) -> None:
+        """Run a launch that waited on a stream; it keeps its arguments alive."""
+        with self._module._lock:
+            for each in prepared.arrays:
+                each.writes()
+            self._module._core.launch(prepared.launch, *beside(list(prepared.arrays)))
 
     def _run(self, launch: _Launch, args: tuple[Any, ...]) -> None:
         core, (grid, block, shared, limits, values, residents) = self._module._core, launch

@@ -195,7 +195,8 @@ class Module(Memory):
         """Allocate an array in pinned (page-locked) host memory; its elements are undefined.
 
         A GPU accesses such memory directly, at the full bandwidth of its link. The memory is freed
-        with the array and its views.
+        with the array and its views. On a simulated GPU it is the host's memory, from which
+        `gpuopt.copy_async` copies asynchronously.
 
         Parameters
         ----------
@@ -210,8 +211,6 @@ class Module(Memory):
         ------
         MemoryError
             The host cannot pin more memory.
-        DeviceError
-            The device is no GPU.
         """
         with self._lock:
             return pinned(self._core, shape, dtype)
