@@ -45,7 +45,7 @@ def double_literal(n: int | None = None, *, device: str | None = None) -> Experi
 
     Notes
     -----
-    Source: decks D1 and D3.
+    Source: deck D1, on a K40: the G80 has no doubles.
 
     Examples
     --------

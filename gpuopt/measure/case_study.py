@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from gpuopt.catalog.deck import printed
 from gpuopt.catalog.devices import Device, device as describe_device, device_name
 from gpuopt.catalog.rungs import Rung, rungs
 from gpuopt.measure.ladder import ladder
 from gpuopt.measure.ladder_result import Ladder
 from gpuopt.measure.roofline import Roofline, roofline
+from gpuopt.models import gpu, occupancy
+from gpuopt.ptx.kernel import resources
 from gpuopt.show import terminal
 from gpuopt.util.checks import whole
 from gpuopt.util.serialise import Result
@@ -47,6 +50,11 @@ class CaseRow:
         Operations a second; 0 where there is none.
     deck_predicted, deck : float
         The deck's, predicted and measured, of a Tesla M2090.
+    registers, occupancy : int, float
+        A thread's registers and the occupancy from 0 to 1 on this device: the compiler's on a GPU,
+        estimated from the PTX on a simulated one; 0 on the cpu and for rungs that the deck lacks.
+    deck_registers, deck_occupancy : int, float
+        The deck's, as its compiler gave them.
     """
 
     rung: str
@@ -58,6 +66,10 @@ class CaseRow:
     measured: float
     deck_predicted: float
     deck: float
+    registers: int = 0
+    occupancy: float = 0.0
+    deck_registers: int = 0
+    deck_occupancy: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -95,6 +107,10 @@ class CaseStudy(Result):
         """Return a flat dict for each row, as ``pandas.DataFrame`` takes them."""
         return [asdict(row) for row in self.rows]
 
+    def _registers(self) -> str:
+        """Return where this device's registers come from."""
+        return "estimated" if self.device.kind == "sim" else "compiler's"
+
     def __repr__(self) -> str:
         """Return the table."""
         how = "datasheet's" if self.source == "datasheet" else "measured"
@@ -105,12 +121,17 @@ class CaseStudy(Result):
             Column("memory", "fed by"),
             *_pair("", "predicted"),
             *_pair("deck_", "deck: M2090\npredicted"),
+            Column("deck_registers", "regis-\nters"),
+            Column("deck_occupancy", "occu-\npancy", ".1%"),
+            Column("registers", f"{self._registers()}\nregisters"),
+            Column("occupancy", "occu-\npancy", ".1%"),
         ]
         records = [
             asdict(row)
             | {"loop": f"{row.flops}/{row.words}" if row.words else "-"}
             | _cells("", row.predicted, row.measured, "-")
             | _cells("deck_", row.deck_predicted, row.deck, "")
+            | {name: getattr(row, name) or None for name in _RESIDENT}
             for row in self.rows
         ]
         lines = [
@@ -122,9 +143,19 @@ class CaseStudy(Result):
         ]
         if any(row.measured > row.predicted for row in self.rows):
             lines += ["", "over 100%: a cache fed it, which the prediction does not know"]
+        if self.device.kind == "sim":
+            lines += [
+                "",
+                "estimated registers are the PTX's: an upper bound, which the machine's compiler "
+                "undercuts;",
+                "no occupancy: a block would not fit with so many",
+            ]
         if not any(row.measured for row in self.rows):
             lines += ["", "a simulated GPU has no times: measure on 'cuda' or 'cpu'"]
         return "\n".join(line.rstrip() for line in lines)
+
+
+_RESIDENT = ("registers", "occupancy", "deck_registers", "deck_occupancy")
 
 
 def _pair(whose: str, title: str) -> list[Column]:
@@ -154,10 +185,29 @@ def _row(rung: Rung, n: int, dtype: str, roof: Roofline, measured: float) -> Cas
         flops, words, memory, told = 0, 0, "DRAM", 0.0
         intensity = 2 * n**3 / (3 * n**2 * word)
     predicted = roof.attainable(intensity, dtype=dtype, memory=memory)
-    deck = 2e6 * 1024**3 / rung.deck_us if rung.deck_us else 0.0
+    deck = printed(rung)
     return CaseRow(
-        rung.name, flops, words, intensity, memory, predicted, measured, 1e9 * told, deck
+        rung.name, flops, words, intensity, memory, predicted, measured, 1e9 * told,
+        1e9 * deck.rate, *_resident(rung, dtype, roof.device), deck.registers, deck.occupancy,
+    )  # fmt: skip
+
+
+def _resident(rung: Rung, dtype: str, device: Device) -> tuple[int, float]:
+    """Return a rung's registers and occupancy on a device; 0 where the deck has none of either.
+
+    The deck's rungs have static shared memory alone, which the kernel's resources tell.
+    """
+    if device.kind == "cpu" or rung.host or rung.name not in LOOPS:
+        return 0, 0.0
+    (symbol,) = (each for each in rung.kernels if each.endswith(f"_{dtype}_{dtype}"))
+    found = resources(symbol, device.name)
+    limits = gpu(device)
+    if rung.block_default > limits.threads_per_block:
+        return found.registers, 0.0
+    resident = occupancy(
+        limits, rung.block_default, registers=found.registers, shared=found.shared_bytes
     )
+    return found.registers, resident.warps / resident.max_warps
 
 
 def _check(measured: Ladder) -> None:

@@ -28,6 +28,7 @@ from gpuopt.measure.ceilings import copy_bandwidth
 from gpuopt.measure.ladder_result import Ladder, LadderRow, PeerTimes
 from gpuopt.measure.race import Contender, Effort, Progress, Timing, VerificationError, race
 from gpuopt.observe.profile import Profile, profile
+from gpuopt.ptx.kernel import resources
 from gpuopt.show import ladder_table
 from gpuopt.util.checks import whole
 
@@ -245,7 +246,8 @@ def _count(
             measured.refused.append((rung, str(error)))
             continue
         _verify(case, rung, counted.result)
-        measured.rows.append(LadderRow(rung, counted=counted))
+        registers = resources(counted.launches[0].kernel, device).registers
+        measured.rows.append(LadderRow(rung, counted=counted, registers=registers))
 
 
 def count(

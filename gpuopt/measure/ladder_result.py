@@ -32,6 +32,8 @@ class LadderRow:
         By a simulated GPU: on the ladder's device, or beside the timing on `Ladder.counted_title`.
     reference : tuple of (float, float) or None
         Seconds, warm and cold, that gpuopt's makers measured on the same kind of GPU.
+    registers : int
+        A thread's, as the simulated GPU estimates them from the PTX; 0 where it did not count.
     """
 
     rung: Rung
@@ -40,6 +42,7 @@ class LadderRow:
     cold: Timing = field(default_factory=Timing, metadata=SAMPLES)
     counted: Profile | None = None
     reference: tuple[float, float] | None = None
+    registers: int = 0
 
 
 @dataclass

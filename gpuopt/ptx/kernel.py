@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpuopt import _core
 from gpuopt.ptx.arguments import ADDRESS, accepted, describe, dimensions, limits_of, scalar
 from gpuopt.ptx.buffers import Buffer, Memory, Prepared, Resident, Texture, beside, resident
 from gpuopt.ptx.entries import Parameter
@@ -48,6 +49,11 @@ class Resources(NamedTuple):
     registers: int
     local_bytes: int
     shared_bytes: int
+
+
+def resources(symbol: str, device: str) -> Resources:
+    """Return the resources of one of gpuopt's own kernels: see `Kernel.resources`."""
+    return Resources(*_core.Module(None, device).resources(symbol))
 
 
 class Kernel:

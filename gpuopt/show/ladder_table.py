@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from html import escape
+from math import prod
 from typing import Any
 
+from gpuopt.catalog.deck import printed
 from gpuopt.catalog.rungs import Rung
 from gpuopt.observe.counters import Counters, unit_of
 from gpuopt.show import sentences
@@ -49,6 +51,11 @@ _COUNTED = (
     Column("wavefronts", "shared\nwavefronts"),
     Column("barriers", "barriers"),
     Column("per_load", "{unit}s\nper load", ".1f"),
+    Column("busy", "busy\nSMs", ",.0f"),
+    Column("registers", "registers\nestimated"),
+    Column("occupancy", "occu-\npancy", ".0%"),
+    Column("deck_registers", "deck's\nregisters"),
+    Column("deck_occupancy", "deck's\noccup.", ".1%"),
     Column("launches", "launches"),
 )
 
@@ -102,6 +109,7 @@ def counts(measured: Ladder) -> str:
                 "per_load": total.transactions_per_load,
                 "launches": len(row.counted.launches),
             }
+            | _residency(measured, row)
         )
     deck = _deck_columns(measured, "GB/s")
     if any(record["deck_us"] for record in shown):
@@ -118,6 +126,30 @@ def counts(measured: Ladder) -> str:
         *_changes(measured),
     ]
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _residency(measured: Ladder, row: LadderRow) -> dict[str, Any]:
+    """Return the multiprocessors that a rung keeps busy, and what limits its warps.
+
+    Registers and occupancy are matmul's lesson; busy multiprocessors that of small grids: the
+    column is empty where every rung's largest launch fills the GPU.
+    """
+    most = measured.device.multiprocessors
+
+    def blocks(of: LadderRow) -> int:
+        return max((prod(each.grid) for each in of.counted.launches), default=0)
+
+    idle = any(each.counted and blocks(each) < most for each in measured.rows)
+    told: dict[str, Any] = {"busy": min(blocks(row), most) if idle else None}
+    if measured.family == "matmul" and row.counted.launches:
+        deck = printed(row.rung)
+        told |= {
+            "registers": row.registers or None,
+            "occupancy": row.counted.launches[0].occupancy,
+            "deck_registers": deck.registers or None,
+            "deck_occupancy": deck.occupancy or None,
+        }
+    return told
 
 
 def nothing(measured: Ladder) -> str:
@@ -158,9 +190,10 @@ def times(measured: Ladder) -> str:
     taken = [len(row.warm.samples) for row in measured.rows]  # fewer for slow rungs
     samples = f"{taken[0]}" if len(set(taken)) == 1 else f"{min(taken)} to {max(taken)}"
     shown = []
-    for _, before, record in _steps(measured):
+    for row, before, record in _steps(measured):
         rate = record["deck_rate"]
-        shown.append(record | {"deck_total": rate / deck if rate and deck and before else None})
+        total = printed(row.rung).total or (rate / deck if rate and deck else None)
+        shown.append(record | {"deck_total": total if rate and before else None})
     peers = [each | {"label": each["name"]} for each in records(measured)[len(shown) :]]
     # The peers stand below the steps.
     heads, rows = Table(_timed_columns(measured), [*shown, *peers]).text()
@@ -185,7 +218,9 @@ def times(measured: Ladder) -> str:
             "",
             f"all steps together: {first.warm.median / last.warm.median:.2f}x warm, "
             f"{first.cold.median / last.cold.median:.2f}x cold"
-            + (f", {in_deck / deck:.2f}x in the deck" if in_deck and deck else ""),
+            + (
+                f", {_deck_total(last, in_deck, deck):.2f}x in the deck" if in_deck and deck else ""
+            ),
         ]
     if any(row.reference for row in measured.rows):
         lines.append(
@@ -232,14 +267,21 @@ def _changes(measured: Ladder) -> list[str]:
 
 def deck_rate(measured: Ladder, rung: Rung) -> float | None:
     """Return the deck's own rate, in the table's unit."""
-    if measured.deck and rung.deck_us:
-        return 1e-3 * measured.deck[1] / rung.deck_us
-    return rung.deck_gbs or None
+    if not measured.deck:
+        return None
+    told = printed(rung).rate
+    if told:
+        return told
+    return 1e-3 * measured.deck[1] / rung.deck_us if rung.deck_us else rung.deck_gbs or None
 
 
 def _deck_step(measured: Ladder, before: LadderRow | None, row: LadderRow) -> float | None:
     then, now = (deck_rate(measured, each.rung) if each else None for each in (before, row))
-    return now / then if then and now else None
+    return (printed(row.rung).step or now / then) if then and now else None
+
+
+def _deck_total(row: LadderRow, rate: float, first: float) -> float:
+    return printed(row.rung).total or rate / first
 
 
 # --- records and HTML

@@ -152,11 +152,11 @@ def test_a_sentence_leaves_out_what_hardly_changed_or_hardly_counts():
 def test_a_sentence_tells_ratios_of_what_matters():
     before = counters(
         warp_instructions=10_000, thread_instructions=320_000,
-        global_load_requests=1000, global_load_sectors=32_000,
+        global_load_requests=1000, global_load_transactions=32_000,
     )  # fmt: skip
     after = counters(
         warp_instructions=10_000, thread_instructions=160_000,
-        global_load_requests=1000, global_load_sectors=4_000,
+        global_load_requests=1000, global_load_transactions=4_000,
     )  # fmt: skip
     assert sentences.what_changed(before, after) == (
         "sectors per load 32.0 -> 4.0; active lanes 100% -> 50%"
@@ -259,7 +259,7 @@ def test_records_are_flat_and_alike(timed):
 
 def test_the_table_has_times_counters_deck_and_peers(timed):
     text = str(timed)
-    for part in ("8,054", "30.05x", "CuPy 13", "JAX", "left out: not installed", "bank conflicts",
+    for part in ("8,054", "30.04x", "CuPy 13", "JAX", "left out: not installed", "bank conflicts",
                  timed.counted_title, "of copy"):  # fmt: skip
         assert part in text
     assert all(line == line.rstrip() for line in text.splitlines())

@@ -1,0 +1,66 @@
+"""The decks' printed figures beside what this project measures or estimates."""
+
+import pytest
+
+import gpuopt
+from gpuopt import models
+from gpuopt.catalog.deck import printed
+from gpuopt.catalog.rungs import find
+
+REGISTERS = {"naive": 15, "shared": 20, "2-targets": 23, "4-targets": 32, "8-targets": 51}
+OCCUPANCY = {"naive": 2 / 3, "shared": 2 / 3, "2-targets": 2 / 3, "4-targets": 2 / 3,
+             "8-targets": 1 / 3}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REGISTERS)
+def test_the_decks_registers_explain_its_occupancy(name):
+    """D2's table is consistent: the calculator's rule gives its occupancies from its registers."""
+    rung = find("matmul", name)
+    told = printed(rung)
+    assert told.registers == REGISTERS[name]
+    assert told.occupancy == pytest.approx(OCCUPANCY[name], abs=0.001)
+    found = models.occupancy("m2090", rung.block_default, registers=told.registers, shared=8192)
+    if name in ("naive", "shared", "8-targets"):
+        assert found.warps / found.max_warps == pytest.approx(told.occupancy, abs=0.001)
+
+
+def test_case_study_shows_the_decks_registers_beside_an_estimate():
+    study = gpuopt.matmul_case_study("sim:m2090")
+    rows = {row.rung: row for row in study.rows}
+    for name, registers in REGISTERS.items():
+        row = rows[name]
+        assert row.deck_registers == registers and row.registers > registers
+        assert row.deck_occupancy == pytest.approx(OCCUPANCY[name], abs=0.001)
+        assert 0 <= row.occupancy <= row.deck_occupancy + 0.001
+    assert rows["stream-k"].deck_registers == rows["stream-k"].registers == 0
+    assert "estimated\nregisters" in study._registers() + "\nregisters"
+    assert "estimated registers are the PTX's" in str(study)
+    again = gpuopt.CaseStudy.from_dict(study.to_dict())
+    assert again.rows == study.rows
+
+
+def test_deck_rates_are_the_printed_ones():
+    rates = [printed(find("reduce", variant)) for variant in range(1, 8)]
+    assert [each.rate for each in rates] == [2.083, 4.854, 9.741, 17.377, 31.289, 43.996, 62.671]
+    assert [each.total for each in rates][3:] == [8.34, 15.01, 21.16, 30.04]
+    for variant, told in enumerate(rates, 1):  # rounded on the way, by less than a percent
+        time = find("reduce", variant).deck_us
+        assert told.rate == pytest.approx(4e-3 * 2**22 / time, rel=0.01)
+    products = [printed(find("matmul", name)).rate for name in REGISTERS]
+    assert products == [72.48, 227.6, 332.3, 424.7, 474.2]
+
+
+def test_ladder_shows_busy_multiprocessors_where_a_grid_is_small():
+    told = str(gpuopt.ladder("transpose", 1 << 14, device="sim:k40", block=256))
+    header = told.splitlines()[3:5]
+    at = header[1].index("SMs") + 3
+    row = next(line for line in told.splitlines() if line.startswith("1 1d"))
+    assert row[:at].split()[-1] == "1"
+
+
+def test_ladder_of_matmul_has_registers_and_occupancy():
+    measured = gpuopt.ladder("matmul", 1 << 12, device="sim:m2090")
+    told = str(measured)
+    assert "deck's" in told and "estimated" in told
+    assert all(row.registers > 0 for row in measured.rows)
+    assert gpuopt.Ladder.from_dict(measured.to_dict()).rows[0].registers
