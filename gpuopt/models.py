@@ -18,14 +18,17 @@ from typing import Any
 
 from gpuopt import _core
 from gpuopt.catalog.devices import Device, device as describe_device
+from gpuopt.catalog.latency import InFlight, Pipeline, in_flight, pipeline
 from gpuopt.util.checks import whole
 
 __all__ = [
     "GPUS",
     "WARP",
     "Gpu",
+    "InFlight",
     "Occupancy",
     "Passes",
+    "Pipeline",
     "Transaction",
     "Transactions",
     "Tree",
@@ -34,10 +37,12 @@ __all__ = [
     "brent",
     "cost",
     "gpu",
+    "in_flight",
     "littles_law",
     "occupancy",
     "peak_bandwidth",
     "peak_flops",
+    "pipeline",
     "roofline_bound",
     "transaction_list",
     "transactions",

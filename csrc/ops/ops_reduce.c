@@ -55,9 +55,11 @@ static uint64_t pass_blocks(const struct ops_queue *queue, const struct ops_choi
     /* A grid-stride loop: as many blocks as can be resident, or one for a short rest. */
     if (n <= block * ops_tuned(choice, OPS_TUNING_reduce_one_block_items))
         return 1;
-    const uint64_t resident = (uint64_t)queue->info.multiprocessors *
-                              (unsigned)queue->info.threads_per_multiprocessor / block;
-    return blocks < resident ? blocks : resident;
+    const uint64_t wanted = ops_tuned(choice, OPS_TUNING_reduce_blocks),
+                   resident = (uint64_t)queue->info.multiprocessors *
+                              (unsigned)queue->info.threads_per_multiprocessor / block,
+                   most = wanted ? wanted : resident;
+    return blocks < most ? blocks : most;
 }
 
 /* Plans one pass. */

@@ -19,6 +19,7 @@ from gpuopt.experiments.block_size import block_size
 from gpuopt.experiments.coalescing import coalescing
 from gpuopt.experiments.divergence import divergence
 from gpuopt.experiments.double_literal import double_literal
+from gpuopt.experiments.global_sync import global_sync
 from gpuopt.experiments.host_link import host_link
 from gpuopt.experiments.ilp import ilp
 from gpuopt.experiments.intrinsics import intrinsics
@@ -46,6 +47,7 @@ EXPERIMENTS: dict[str, Callable[..., Experiment]] = {
         host_link,
         overlap,
         launch_overhead,
+        global_sync,
         several_gpus,
     )
 }

@@ -15,10 +15,10 @@
 /* clang-format off */
 RUNG(-1, "serial", "cpu_matmul_serial",
      "three nested loops, the inner one along the rows of b and c",
-     "D2 matmul, on a CPU", 0, 0, 0, 0, RUNG_HOST, 0)
+     "after D2, which has no CPU", 0, 0, 0, 0, RUNG_HOST, 0)
 RUNG(-1, "openmp", "cpu_matmul_openmp",
      "four rows at a time for each word of b, split over all cores",
-     "D2 matmul, on a CPU with OpenMP", 0, 0, 0, 0, RUNG_HOST, 0)
+     "after D2, which has no CPU", 0, 0, 0, 0, RUNG_HOST, 0)
 RUNG(-1, "simd", "cpu_matmul_simd",
      "a block of c stays in vector registers; a and b are packed in the order of their use",
      "beyond the decks: K. Goto and R. van de Geijn, Anatomy of High-Performance Matrix Multiplication",

@@ -1,0 +1,23 @@
+"""A barrier of all blocks on every preset: right with room for all blocks, a deadlock without."""
+
+import pytest
+
+import gpuopt
+from gpuopt import models
+
+
+@pytest.mark.parametrize("preset", ["g80", "gt200", "m2090", "k40", "t4"])
+def test_spin_barrier_needs_every_block_to_be_resident(preset):
+    found = gpuopt.experiments.global_sync(device=f"sim:{preset}")
+    limits = models.GPUS[preset]
+    resident = min(limits.blocks, limits.warps) * found.device.multiprocessors
+    assert [row.values["right"] for row in found.rows] == [1, 1, 0]
+    last = found.rows[-1].values
+    assert (last["resident"], last["blocks"]) == (resident, resident + 1)
+    assert "deadlock" in found.rows[-1].reading
+
+
+def test_as_many_blocks_as_multiprocessors_at_most():
+    assert gpuopt.experiments.global_sync(3, device="sim:g80").rows[1].values["blocks"] == 3
+    with pytest.raises(ValueError, match="blocks: must be 1 to 16, not 17"):
+        gpuopt.experiments.global_sync(17, device="sim:g80")
