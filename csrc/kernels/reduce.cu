@@ -64,7 +64,7 @@ RUNG(5, "last-warp", "reduce_5",
      "the last warp unrolled: warp barriers instead of block barriers",
      "D0, D4 reduction 5", 32, 1024, 128, 2, 0, 536)
 RUNG(5, "5-historical", "reduce_5h",
-     "rung 5 as the decks wrote it: no barrier in the last warp, undefined since Volta",
+     "rung 5 as it was right before Volta: no barrier in the last warp, whose accesses are volatile",
      "D0, D4 reduction 5", 64, 1024, 128, 2, RUNG_HISTORICAL, 536)
 RUNG(6, "unrolled", "reduce_6",
      "the loop completely unrolled: the block size is a template argument",
@@ -207,7 +207,7 @@ __device__ void reduce_5(const In *in, Acc *out, uint64 n) {
         out[blockIdx.x] = partial[0];
 }
 
-// Historical: rung 5 when warps ran in lockstep. No barrier orders the steps: a race.
+// Historical: right while warps ran in step. The decks lack `volatile`: sums would stay in registers.
 template <class Op, class In, class Acc>
 __device__ void reduce_5h(const In *in, Acc *out, uint64 n) {
     Acc *partial = shared_memory<Acc>();
@@ -259,7 +259,7 @@ __device__ void reduce_6(const In *in, Acc *out, uint64 n) {
 
 // New: a thread combines many elements in a register before the tree, at the grid's stride, so that
 // the grid can match the GPU and the tree costs little. The decks' G80 was fastest with 64 to 256
-// blocks of 128 threads and 1,024 to 4,096 elements a block: 73 GB/s for 32M elements.
+// blocks of 128 threads and 1,024 to 4,096 elements a thread: 73 GB/s for 32M elements.
 template <unsigned Block, class Op, class In, class Acc>
 __device__ void reduce_7(const In *in, Acc *out, uint64 n) {
     Acc *partial = shared_memory<Acc>();
