@@ -207,7 +207,7 @@ __device__ void reduce_5(const In *in, Acc *out, uint64 n) {
         out[blockIdx.x] = partial[0];
 }
 
-// Historical: right while warps ran in step. The decks lack `volatile`: sums would stay in registers.
+// Historical: right while warps ran in step. The decks lack `volatile`: sums stayed in registers.
 template <class Op, class In, class Acc>
 __device__ void reduce_5h(const In *in, Acc *out, uint64 n) {
     Acc *partial = shared_memory<Acc>();
