@@ -134,7 +134,7 @@ def _schedule(
 
 @dataclass(frozen=True)
 class InFlight:
-    """What must be in flight on a multiprocessor to fill the bandwidth: see `in_flight`.
+    """Bytes in flight on a multiprocessor that fill the bandwidth: see `in_flight`.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ class InFlight:
     most_warps : int
         Warps that a multiprocessor holds; with one line each, they have as many in flight.
     share : float
-        Of the bandwidth that these warps reach with one line each, at most 1.
+        The bandwidth that these warps reach with one line each, of the whole.
     """
 
     bytes: float
