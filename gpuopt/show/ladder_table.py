@@ -51,11 +51,6 @@ _COUNTED = (
     Column("wavefronts", "shared\nwavefronts"),
     Column("barriers", "barriers"),
     Column("per_load", "{unit}s\nper load", ".1f"),
-    Column("busy", "busy\nSMs", ",.0f"),
-    Column("registers", "registers\nestimated"),
-    Column("occupancy", "occu-\npancy", ".0%"),
-    Column("deck_registers", "deck's\nregisters"),
-    Column("deck_occupancy", "deck's\noccup.", ".1%"),
     Column("launches", "launches"),
 )
 
@@ -109,7 +104,6 @@ def counts(measured: Ladder) -> str:
                 "per_load": total.transactions_per_load,
                 "launches": len(row.counted.launches),
             }
-            | _residency(measured, row)
         )
     deck = _deck_columns(measured, "GB/s")
     if any(record["deck_us"] for record in shown):
@@ -124,32 +118,46 @@ def counts(measured: Ladder) -> str:
         "",
         "what changed, by the counters:",
         *_changes(measured),
+        *_filling(measured),
     ]
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _residency(measured: Ladder, row: LadderRow) -> dict[str, Any]:
-    """Return the multiprocessors that a rung keeps busy, and what limits its warps.
+_RESIDENT = (
+    Column("label", "rung", left=True, least=LABEL),
+    Column("blocks", "blocks"),
+    Column("busy", "busy multi-\nprocessors"),
+    Column("registers", "registers\nestimated"),
+    Column("occupancy", "occu-\npancy", ".1%"),
+    Column("deck_registers", "deck's\nregisters"),
+    Column("deck_occupancy", "deck's\noccupancy", ".1%"),
+)
 
-    Registers and occupancy are matmul's lesson; busy multiprocessors that of small grids: the
-    column is empty where every rung's largest launch fills the GPU.
+
+def _filling(measured: Ladder) -> list[str]:
+    """Return the lines that tell how the rungs fill the GPU, where that is a lesson.
+
+    Registers and occupancy are the matrix product's; busy multiprocessors that of small grids.
     """
     most = measured.device.multiprocessors
-
-    def blocks(of: LadderRow) -> int:
-        return max((prod(each.grid) for each in of.counted.launches), default=0)
-
-    idle = any(each.counted and blocks(each) < most for each in measured.rows)
-    told: dict[str, Any] = {"busy": min(blocks(row), most) if idle else None}
-    if measured.family == "matmul" and row.counted.launches:
-        deck = printed(row.rung)
-        told |= {
-            "registers": row.registers or None,
-            "occupancy": row.counted.launches[0].occupancy,
-            "deck_registers": deck.registers or None,
-            "deck_occupancy": deck.occupancy or None,
-        }
-    return told
+    shown = []
+    for row in measured.rows:
+        launches = row.counted.launches
+        blocks = max((prod(each.grid) for each in launches), default=0)
+        record = {"label": label(row.rung), "blocks": blocks, "busy": min(blocks, most)}
+        if measured.family == "matmul" and launches:
+            deck = printed(row.rung)
+            record |= {
+                "registers": row.registers or None,
+                "occupancy": launches[0].occupancy,
+                "deck_registers": deck.registers or None,
+                "deck_occupancy": deck.occupancy or None,
+            }
+        shown.append(record)
+    if measured.family != "matmul" and all(each["busy"] == most for each in shown):
+        return []
+    head = f"how the rungs fill {most} multiprocessors, in their largest launch:"
+    return ["", head, *Table(_RESIDENT, shown).lines()]
 
 
 def nothing(measured: Ladder) -> str:

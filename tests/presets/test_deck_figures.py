@@ -51,11 +51,14 @@ def test_deck_rates_are_the_printed_ones():
 
 
 def test_ladder_shows_busy_multiprocessors_where_a_grid_is_small():
-    told = str(gpuopt.ladder("transpose", 1 << 14, device="sim:k40", block=256))
-    header = told.splitlines()[3:5]
-    at = header[1].index("SMs") + 3
-    row = next(line for line in told.splitlines() if line.startswith("1 1d"))
-    assert row[:at].split()[-1] == "1"
+    """Deck D1: one thread a row of 1,024 gives 4 blocks of 256 for the K40's 15 multiprocessors."""
+    told = str(gpuopt.ladder("transpose", 1 << 20, device="sim:k40", block=256)).splitlines()
+    begin = told.index("how the rungs fill 15 multiprocessors, in their largest launch:")
+    rows = {line.split()[1]: line.split()[2:] for line in told[begin + 3 :]}
+    assert rows["1d"] == ["4", "4"] and rows["2d"] == ["4,096", "15"]
+    full = gpuopt.ladder("add", 1 << 16, device="sim:g80", block=128)
+    full.rows = [row for row in full.rows if row.rung.name == "vector"]
+    assert "how the rungs fill" not in str(full)
 
 
 def test_ladder_of_matmul_has_registers_and_occupancy():
