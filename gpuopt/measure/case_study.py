@@ -107,9 +107,32 @@ class CaseStudy(Result):
         """Return a flat dict for each row, as ``pandas.DataFrame`` takes them."""
         return [asdict(row) for row in self.rows]
 
-    def _registers(self) -> str:
-        """Return where this device's registers come from."""
-        return "estimated" if self.device.kind == "sim" else "compiler's"
+    def _resident(self) -> list[str]:
+        """Return the table of registers and occupancies; none on the cpu."""
+        rows = [row for row in self.rows if row.registers]
+        if not rows:
+            return []
+        sim = self.device.kind == "sim"
+        columns = [
+            Column("rung", "rung", left=True, least=14),
+            Column("deck_registers", "deck: M2090\nregisters"),
+            Column("deck_occupancy", "occupancy", ".1%"),
+            Column("registers", f"{'estimated' if sim else 'here'}\nregisters"),
+            Column("occupancy", "occupancy", ".1%"),
+        ]
+        records = [
+            {"rung": row.rung} | {name: getattr(row, name) or None for name in _RESIDENT}
+            for row in rows
+        ]
+        lines = ["", *Table(columns, records).lines()]
+        if sim:
+            lines += [
+                "",
+                "estimated: of the PTX, an upper bound that the machine's compiler undercuts; "
+                "no occupancy:",
+                "a block would not fit with so many",
+            ]
+        return lines
 
     def __repr__(self) -> str:
         """Return the table."""
@@ -121,17 +144,12 @@ class CaseStudy(Result):
             Column("memory", "fed by"),
             *_pair("", "predicted"),
             *_pair("deck_", "deck: M2090\npredicted"),
-            Column("deck_registers", "regis-\nters"),
-            Column("deck_occupancy", "occu-\npancy", ".1%"),
-            Column("registers", f"{self._registers()}\nregisters"),
-            Column("occupancy", "occu-\npancy", ".1%"),
         ]
         records = [
             asdict(row)
             | {"loop": f"{row.flops}/{row.words}" if row.words else "-"}
             | _cells("", row.predicted, row.measured, "-")
             | _cells("deck_", row.deck_predicted, row.deck, "")
-            | {name: getattr(row, name) or None for name in _RESIDENT}
             for row in self.rows
         ]
         lines = [
@@ -143,13 +161,7 @@ class CaseStudy(Result):
         ]
         if any(row.measured > row.predicted for row in self.rows):
             lines += ["", "over 100%: a cache fed it, which the prediction does not know"]
-        if self.device.kind == "sim":
-            lines += [
-                "",
-                "estimated registers are the PTX's: an upper bound, which the machine's compiler "
-                "undercuts;",
-                "no occupancy: a block would not fit with so many",
-            ]
+        lines += self._resident()
         if not any(row.measured for row in self.rows):
             lines += ["", "a simulated GPU has no times: measure on 'cuda' or 'cpu'"]
         return "\n".join(line.rstrip() for line in lines)
