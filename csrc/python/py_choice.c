@@ -235,8 +235,11 @@ static void raise_no_rung(const struct reg_family *family, PyObject *variant,
             length += (size_t)PyOS_snprintf(list + length, sizeof list - length, "%s'%s'", comma,
                                             rung->name);
     }
+    const bool axes = strcmp(family->name, "reduce_axis") == 0;
     PyErr_Format(PyExc_ValueError, "variant: %R is not a rung of %s%s%s; use one of %s", variant,
-                 family->name, kind ? " on " : "", kind ? kind->kind : "", list);
+                 axes ? "a reduction along an axis, or of mean, any, all, count, argmin or argmax"
+                      : family->name,
+                 kind ? " on " : "", kind ? kind->kind : "", list);
 }
 
 /* Finds the rung that `variant` names, for any kind of device if kind is NULL. */

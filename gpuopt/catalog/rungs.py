@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuopt import _core
+from gpuopt.util.names import nearest
 from gpuopt.util.table import Listing
 
 
@@ -93,7 +94,8 @@ def find(family: str, variant: int | str | None) -> Rung:
         if named and variant in (rung.variant, rung.name):
             return rung
     valid = ", ".join(repr(rung.variant) for rung in listed)
-    raise ValueError(f"variant: {variant!r} is not a rung of {family}; use one of {valid}")
+    hint = nearest(variant, [rung.name for rung in listed]) if isinstance(variant, str) else ""
+    raise ValueError(f"variant: {variant!r} is not a rung of {family}; use one of {valid}{hint}")
 
 
 def _blocks(rung: Rung) -> str:

@@ -15,12 +15,13 @@ from typing import Any
 import gpuopt
 from gpuopt import experiments
 from gpuopt.catalog.devices import KINDS, config, describe, devices, show_config
-from gpuopt.cli import observe, options, race_commands
-from gpuopt.cli.progress import bar
+from gpuopt.cli import observe, options, own, race_commands
+from gpuopt.cli.console import bar, fold, show
+from gpuopt.cli.parser import Parser, program
 from gpuopt.cli.readme import parts, write_between_marks
 from gpuopt.families import cases
 from gpuopt.families.reduce_axis import UFUNCS
-from gpuopt.util import files
+from gpuopt.util import files, table
 
 DTYPES = ("bool", "int32", "int64", "float32", "float64")
 FAMILIES = tuple(cases.FAMILIES)
@@ -30,11 +31,15 @@ FOR_PROGRAMS = ", for 'compare' and for programs"
 
 def _ladder(arguments: argparse.Namespace) -> int:
     _check_files(arguments.output, arguments.write_readme, arguments.marks)
+    table.whole = bool(arguments.write_readme)
     named = [arguments.device] if arguments.device else []
     found = gpuopt.available("cuda")
     if not (named or os.environ.get("GPUOPT_DEVICE") or found):
         if not arguments.json:
-            print(f"No GPU ({found.reason}): the simulated GPU counts, the cpu is timed.\n")
+            show(
+                "This machine has no GPU: the simulator runs the same compiled kernels and counts "
+                "what they do; the CPU's own rungs are timed. (config says why there is none.)\n"
+            )
         named = ["sim", "cpu"]
     tables, found_all = [], []
     for device in named or [None]:
@@ -54,7 +59,7 @@ def _ladder(arguments: argparse.Namespace) -> int:
         found_all.append(measured)
         tables.append(str(measured))
         if not arguments.json:
-            print("\n" * (len(tables) > 1) + tables[-1])
+            print("\n" * (len(tables) > 1) + fold(tables[-1]))
     if arguments.json:
         told = [each.to_dict() for each in found_all]
         print(json.dumps(told[0] if len(told) == 1 else told))
@@ -106,9 +111,9 @@ def _roofline(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(roof.to_dict() | ({"matmul": study.records()} if study else {})))
     else:
-        print(roof)
+        show(roof)
         if study:
-            print(f"\n{study}")
+            show(f"\n{study}")
     if arguments.output:
         _save(roof.plot(), arguments.output)
     return 0
@@ -133,12 +138,12 @@ def _reference_file(arguments: argparse.Namespace) -> int:
 def _experiment(arguments: argparse.Namespace) -> int:
     if arguments.name is None:
         listed = "\n".join(f"{name:<20}{line}" for name, line in experiments.summary().items())
-        print(listed)
+        show(listed)
         if arguments.write_readme:
             write_between_marks(arguments.write_readme, "experiments", listed)
         return 0
     found = experiments.run(arguments.name, arguments.device)
-    print(json.dumps(found.to_dict(), indent=1) if arguments.json else found)
+    print(json.dumps(found.to_dict(), indent=1)) if arguments.json else show(found)
     return 0
 
 
@@ -149,9 +154,9 @@ def _devices(arguments: argparse.Namespace) -> int:
         print(json.dumps({"devices": [asdict(each) for each in devices()], "refused": refused}))
         return 0
     for each in devices():
-        print(f"{each.name:<12}{describe(each)}")
+        show(f"{each.name:<12}{describe(each)}")
     for kind, reason in refused.items():
-        print(f"{kind:<12}no: {reason}")
+        show(f"{kind:<12}  no: {reason}")
     return 0
 
 
@@ -269,8 +274,8 @@ def _add_machine(commands: Any) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m gpuopt",
+    parser = Parser(
+        prog=program(),
         description="The classic GPU-optimisation ladders, every rung verified and timed. Begin "
         "with 'ladder reduce'; ask 'profile' and 'trace' why a rung is slow, 'roofline' how fast "
         "it could be; 'report' writes it all to one page.",
@@ -281,6 +286,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_ladder(commands)
     observe.add_commands(commands)
+    own.add_commands(commands)
     _add_roofline(commands)
     race_commands.add_commands(commands)
     _add_reference(commands)
@@ -299,6 +305,7 @@ def _open_streams() -> None:
 def main() -> int:
     """Run a command; print an error in one line, or as a traceback with --traceback."""
     _open_streams()
+    table.pipes_have_columns = True
     arguments = _parser().parse_args()
     # By default JAX allocates three quarters of a GPU's memory at its first use.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")

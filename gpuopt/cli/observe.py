@@ -7,31 +7,49 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gpuopt.cli import options
-from gpuopt.cli.progress import bar
+from gpuopt.cli import console, options, own
+from gpuopt.cli.console import bar, show
 from gpuopt.families import cases
 from gpuopt.measure import ladder, report
 from gpuopt.observe import source, trace
 from gpuopt.util import files
+from gpuopt.util.names import nearest
 
 PICTURES = ("tree", "coalescing", "banks", "tile", "timeline")
 
 
 def _run_profile(arguments: argparse.Namespace) -> int:
-    rung, title, counted = ladder.count(
-        arguments.family,
-        arguments.variant,
-        arguments.n,
-        op=arguments.op,
-        dtype=arguments.dtype,
-        block=arguments.block,
-        device=arguments.device,
-    )
+    if own.is_file(arguments.family):
+        counted = own.profile(arguments)
+        if arguments.json:
+            print(json.dumps(counted.to_dict()))
+        else:
+            show(f"{counted}\n\n{counted.bounds()}")
+        return 0
+    if arguments.family not in cases.FAMILIES:
+        known = ", ".join(cases.FAMILIES)
+        raise ValueError(
+            f"family: {arguments.family!r} is neither a family nor a .ptx or .cu file; use one of "
+            f"{known}{nearest(arguments.family, cases.FAMILIES)}"
+        )
+    block = arguments.block
+    if block and len(block) > 1:
+        raise ValueError("--block: a rung has one extent, as 256")
+    with bar(text=f"simulating {arguments.family}"):
+        rung, title, counted = ladder.count(
+            arguments.family,
+            arguments.variant,
+            arguments.n,
+            op=arguments.op,
+            dtype=arguments.dtype,
+            block=block[0] if block else None,
+            device=arguments.device,
+        )
     if arguments.json:
         about = {"family": arguments.family, "rung": rung.variant, "title": title}
         print(json.dumps(counted.to_dict() | about))
     else:
-        print(f"{rung.variant} of {arguments.family}, {title}\n{rung.lesson}\n\n{counted}")
+        show(f"{rung.variant} of {arguments.family}, {title}\n{rung.lesson}\n\n{counted}")
     return 0
 
 
@@ -77,7 +95,7 @@ def _run_trace(arguments: argparse.Namespace) -> int:
     )
     if arguments.picture:
         getattr(traced, arguments.picture)(**which).save(arguments.output)
-    print(json.dumps(traced.to_dict()) if arguments.json else traced)
+    print(json.dumps(traced.to_dict())) if arguments.json else show(traced)
     return 0
 
 
@@ -89,7 +107,7 @@ def _run_source(arguments: argparse.Namespace) -> int:
 
 def _run_diff(arguments: argparse.Namespace) -> int:
     shown = source.diff(arguments.family, arguments.a, arguments.b, annotate=arguments.annotate)
-    print(json.dumps(shown.to_dict()) if arguments.json else shown)
+    print(json.dumps(shown.to_dict())) if arguments.json else console.show_diff(str(shown))
     return 0
 
 
@@ -133,14 +151,15 @@ def _add_profile(commands: Any) -> None:
         "Compute would on a GPU: warp instructions, divergent branches, sectors per request, bank "
         "conflicts, and the source lines that cost most. For when you know that a rung is slow "
         "and ask where.",
-        example="profile reduce 2 -n 100000",
+        example="profile reduce 2 -n 1e5; profile scale.ptx --block 256 --args float32[256] 2",
     )
-    options.family(add, cases.FAMILIES)
-    options.rung(add)
+    add("family", metavar="FAMILY|FILE", help=f"{', '.join(cases.FAMILIES)}, or a .ptx or .cu file")
+    options.rung(add, "what the library takes for the case; the file's only kernel")
     options.items(add, "about a second's")
     add("--op", help="the reduction's (default: sum)")
     options.dtype(add)
-    options.block(add)
+    add("--block", type=options.extent, metavar="N[,N[,N]]", help="threads per block")
+    own.add_launch(add)
     options.simulated(add)
     options.as_json(add, ", every line's counters too")
 

@@ -6,9 +6,13 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
+
+from gpuopt.cli.parser import program
 
 Add = Callable[..., Any]  # a command's add_argument
 DEFAULT_DTYPE = "int32 for reduce, else float32"
@@ -27,15 +31,32 @@ def numbers(text: str) -> tuple[int, ...]:
         raise argparse.ArgumentTypeError(f"{text!r} is not a block, such as 0 or 1,0") from None
 
 
+def extent(text: str) -> tuple[int, ...]:
+    """Read the extents of a grid or a block: 256 or 16,16."""
+    return tuple(count(each) for each in text.split(","))
+
+
+SUFFIXES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
 def count(text: str) -> int:
-    """Read 4194304, 4_194_304 or 2^22."""
+    """Read 4194304, 4_194_304, 2^22, 1e6, or 4M, which is 4 * 2^20."""
     base, _, exponent = text.replace("**", "^").partition("^")
     try:
-        value = int(base) ** min(int(exponent or 1), 64)  # larger exponents would take for ever
+        if re.fullmatch(r"\d+(\.\d+)?[eE]\+?\d{1,3}", text):
+            number = Fraction(text)
+            value = int(number) if number.denominator == 1 else 0
+        elif text[-1:].lower() in SUFFIXES:
+            number = Fraction(text[:-1]) * SUFFIXES[text[-1].lower()]
+            value = int(number) if number.denominator == 1 else 0
+        else:
+            value = int(base) ** min(int(exponent or 1), 64)  # larger ones would take for ever
     except (ValueError, ZeroDivisionError):
         value = 0
     if not isinstance(value, int) or not 0 < value < 2**62:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a count, such as 4194304 or 2^22")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a count, such as 4194304 or 2^22, 1e6 or 4M"
+        )
     return value
 
 
@@ -50,7 +71,7 @@ def command(
 ) -> Add:
     """Add a command that calls `run`; return its add_argument."""
     parser = commands.add_parser(
-        name, help=help, description=description, epilog=f"example: python -m gpuopt {example}"
+        name, help=help, description=description, epilog=f"example: {program()} {example}"
     )
     parser.set_defaults(run=run)
     parser.add_argument(  # its default is the main parser's, before the command
@@ -75,7 +96,7 @@ def rung(add: Add, otherwise: str = "what the library takes for the case") -> No
 
 def items(add: Add, otherwise: str, **more: Any) -> None:
     """Add the number of elements."""
-    text = f"elements, as 4194304 or 2^22 (default: {otherwise})"
+    text = f"elements, as 4194304, 2^22, 1e6 or 4M, 4 x 2^20 (default: {otherwise})"
     add("-n", "--n", type=count, help=text, **more)
 
 
@@ -88,7 +109,7 @@ def dtype(
 
 def block(add: Add, otherwise: str = "the deck's") -> None:
     """Add the threads per block."""
-    add("--block", type=int, help=f"threads a block, 32, 64, ..., 1024 (default: {otherwise})")
+    add("--block", type=int, help=f"threads per block, 32, 64, ..., 1024 (default: {otherwise})")
 
 
 def device(add: Add, names: str, otherwise: str = "a GPU, else the cpu", **more: Any) -> None:

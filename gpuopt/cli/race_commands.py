@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from gpuopt.cli import options
-from gpuopt.cli.progress import bar
+from gpuopt.cli.console import bar, show
 from gpuopt.cli.readme import parts, write_between_marks
-from gpuopt.util import files
+from gpuopt.util import files, table
 
 
 def _print_json(told: dict[str, Any], path: str) -> None:
@@ -28,6 +28,7 @@ def _run_bench(arguments: argparse.Namespace) -> int:
     # Check the page now, not after hundreds of measurements.
     if arguments.write_readme:
         parts(arguments.write_readme, arguments.marks)
+        table.whole = True
     if arguments.json and arguments.json != "-":
         files.check(arguments.json, "--json")
     with bar() as progress:
@@ -39,13 +40,13 @@ def _run_bench(arguments: argparse.Namespace) -> int:
             progress=progress,
             on_result=progress.line,
         )
-    table = measured.table(arguments.every)
+    text = measured.table(arguments.every)
     if arguments.json != "-":
-        print(table)
+        show(text)
     if arguments.json:
         _print_json(measured.to_dict(), arguments.json)
     if arguments.write_readme:
-        write_between_marks(arguments.write_readme, arguments.marks, table)
+        write_between_marks(arguments.write_readme, arguments.marks, text)
     if measured.wrong:
         print(f"gpuopt: {len(measured.wrong)} wrong results", file=sys.stderr)
     return 1 if measured.wrong else 0
@@ -62,7 +63,7 @@ def _run_sweep(arguments: argparse.Namespace) -> int:
             device=arguments.device,
             progress=progress,
         )
-    print(json.dumps(swept.to_dict()) if arguments.json else swept)
+    print(json.dumps(swept.to_dict())) if arguments.json else show(swept)
     return 0
 
 
@@ -70,8 +71,12 @@ def _run_compare(arguments: argparse.Namespace) -> int:
     from gpuopt.measure import compare
 
     found = compare.compare(arguments.old, arguments.new)
-    print(json.dumps(found.to_dict()) if arguments.json else found)
-    return 0
+    failed = {each: found.failed(each) for each in arguments.fail_if or []}
+    print(json.dumps(found.to_dict())) if arguments.json else show(found)
+    for condition, rows in failed.items():
+        for row in rows:
+            print(f"gpuopt: --fail-if {condition}: {row}", file=sys.stderr)
+    return 1 if any(failed.values()) else 0
 
 
 def _add_bench(commands: Any) -> None:
@@ -144,12 +149,19 @@ def _add_compare(commands: Any) -> None:
         _run_compare,
         help="compare two files that --json wrote, rung by rung",
         description="Compare two measurements of the same work: ratio new/old for each rung, and "
-        "'slower' or 'faster' where it changed by more than both spreads. For a new driver, "
-        "another GPU, a changed kernel.",
+        "'slower' or 'faster' where it changed by more than both spreads; and every counter, of "
+        "ladders and profiles. For a new driver, another GPU, a changed kernel.",
         example="ladder reduce --json > new.json; python -m gpuopt compare old.json new.json",
     )
     add("old", type=Path)
     add("new", type=Path)
+    add(
+        "--fail-if",
+        action="append",
+        metavar="CONDITION",
+        help="exit with status 1 if a row is 'slower' (faster, more, fewer), or grew: "
+        "'bank_conflicts>0', 'warp_instructions>5%%', 'cold>10%%'; repeatable",
+    )
     options.as_json(add)
 
 

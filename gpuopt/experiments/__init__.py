@@ -29,6 +29,7 @@ from gpuopt.experiments.overlap import overlap
 from gpuopt.experiments.register_pressure import register_pressure
 from gpuopt.experiments.several_gpus import several_gpus
 from gpuopt.experiments.texture import texture
+from gpuopt.util.names import nearest
 
 # The one list: the command line, the tests and the README iterate it.
 EXPERIMENTS: dict[str, Callable[..., Experiment]] = {
@@ -104,5 +105,6 @@ def run(name: str, device: str | None = None) -> Experiment:
     if not isinstance(name, str) or name not in EXPERIMENTS:
         raise ValueError(
             f"name: {name!r} is not an experiment; use one of {', '.join(EXPERIMENTS)}"
+            f"{nearest(name, EXPERIMENTS)}"
         )
     return EXPERIMENTS[name](device=device)

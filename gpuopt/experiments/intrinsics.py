@@ -18,7 +18,7 @@ EXPONENT = 2.5  # of pow
 EPS = 2.0**-24  # half an ulp of 1
 ROUNDS = 7
 FORMS = ("accurate", "fast")
-HOST = {True: "", False: "; the fast forms' are the host's and no GPU's"}
+HOST = {True: "", False: "; those of the fast forms are known on a GPU only"}
 Errors = dict[str, float]
 
 
@@ -96,7 +96,7 @@ def intrinsics(
     -----
     Source: decks D1 and D3. A simulated GPU computes the fast forms' instructions with the host's
     functions, and PTX's divisions and roots are one instruction where the machine has many: the
-    fast forms' errors, and the time of these two, are a GPU's only on a GPU.
+    fast forms' errors are left out there, and the time of these two is a GPU's only on a GPU.
 
     Examples
     --------
@@ -219,6 +219,8 @@ def _row(
             form[0].probe.name: form[0].launch.counters.warp_instructions * 32 / evaluations
             for form in (accurate, fast)
         }
+        if outcome is fast[0]:  # the host's functions computed them
+            values = {}
         values |= {
             "instructions": each[probe.name],
             "special": outcome.launch.counters.inst_special * 32 / evaluations,

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from gpuopt.measure.bench import Bench
-from gpuopt.measure.ladder_result import MODES, Ladder, LadderRow
+from gpuopt.measure.ladder_result import MODES, Ladder
 from gpuopt.measure.race import Timing
 from gpuopt.measure.roofline import Roofline
+from gpuopt.observe.counters import Counters, check_name
 from gpuopt.show.ladder_table import label
 from gpuopt.util.serialise import Result
 from gpuopt.util.table import Column, Table
 
+VERDICTS = ("slower", "faster", "more", "fewer")
+_CONDITION = re.compile(r"(\w+)>(\d+(?:\.\d+)?(?:[eE]\d+)?)(%?)")
 LEAST_CHANGE = 0.01  # a smaller one is not told, however small the spread
 LABEL = 18  # characters of a row's name, at least
 
@@ -30,6 +35,14 @@ class Measurements:
     roofs: list[Roofline] = field(default_factory=list)
     ladders: list[Ladder] = field(default_factory=list)
     benches: list[Bench] = field(default_factory=list)
+    profiles: dict[str, Counters] = field(default_factory=dict)  # by kernel
+
+
+def _fault(error: Exception) -> str:
+    """Return the reason why a file cannot be read."""
+    if isinstance(error, KeyError):
+        return f"key {error.args[0]!r} is missing"
+    return str(error)
 
 
 def load(path: Path) -> Measurements:
@@ -45,7 +58,7 @@ def load(path: Path) -> Measurements:
     try:
         told = json.loads(path.read_text())
     except ValueError as error:  # no JSON, or no text
-        raise ValueError(f"{path}: is no JSON ({error})") from None
+        raise ValueError(f"{path}: is not a gpuopt result file: not JSON ({error})") from None
     found = Measurements()
     for each in told if isinstance(told, list) else [told]:
         kind = each.get("kind") if isinstance(each, dict) else None
@@ -57,24 +70,34 @@ def load(path: Path) -> Measurements:
                 found.roofs.append(Roofline.from_dict(each))
             elif kind == "bench":
                 found.benches.append(Bench.from_dict(each))
+            elif kind == "profile":
+                for launch in each["launches"]:
+                    kernel, counted = launch["kernel"], Counters.from_plain(launch["counters"])
+                    found.profiles[kernel] = found.profiles.get(kernel, Counters()) + counted
             else:
                 found.ladders.append(Ladder.from_dict(each if kind else {}))
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
-                f"{path}: is nothing that 'python -m gpuopt ladder --json', 'roofline --json', "
-                f"'bench --json' or 'reference' wrote ({error})"
+                f"{path}: is not a gpuopt result file: {_fault(error)}; 'ladder', 'roofline', "
+                f"'bench' and 'profile' write one with --json, 'reference' always"
             ) from None
     return found
 
 
 @dataclass(frozen=True)
 class Change:
-    """A number before and after; the verdict is "slower", "faster" or "", of times and rates."""
+    """A number before and after; the verdict: "slower", "faster", "more", "fewer" or ""."""
 
     old: float
     new: float
-    ratio: float
+    ratio: float | None  # None: of nothing
     verdict: str = ""
+
+    def growth(self, percent: bool) -> float:
+        """Return how much the number grew, or how much slower a time or rate became in percent."""
+        if not percent:
+            return self.new - self.old
+        return float("inf") if self.ratio is None else 100 * (self.ratio - 1)
 
 
 @dataclass(frozen=True)
@@ -84,20 +107,42 @@ class Section:
     Attributes
     ----------
     title : str
-    unit : {"s", "per s", "warp instructions"}
+    unit : {"s", "per s", "count"}
         Unit of old and new; a ratio is new/old, for rates old/new: more is slower.
     rows : dict of str to dict of str to Change
-        Rung or ceiling; "warm" and "cold", or "".
+        Rung, kernel or ceiling; "warm" and "cold", "", or the name of a counter.
     """
 
     title: str
     unit: str
     rows: dict[str, dict[str, Change]]
 
+    def _counters(self) -> list[str]:
+        """Return the counters that differ as text."""
+        records = [
+            {"name": name, "counter": counter.replace("_", " ")} | vars(change)
+            for name, changes in self.rows.items()
+            for counter, change in changes.items()
+            if change.old != change.new
+        ]
+        same = sum(all(each.old == each.new for each in row.values()) for row in self.rows.values())
+        columns = [
+            Column("name", "", left=True, least=LABEL),
+            Column("counter", "counter", left=True),
+            Column("old", "old", ",", least=10),
+            Column("new", "new", ",", least=10),
+            Column("ratio", "ratio", ".3f"),
+            Column("verdict", "", left=True),
+        ]
+        unchanged = f"{same} of {len(self.rows)} without a change in any counter"
+        return [self.title, *(Table(columns, records).lines() if records else ()), unchanged]
+
     def lines(self) -> list[str]:
         """Return the section as text."""
-        scale, form = {"s": (1e6, ",.1f"), "per s": (1e-9, ",.0f")}.get(self.unit, (1, ","))
-        unit = {"s": " us", "per s": ""}.get(self.unit, f"\n{self.unit}")
+        if self.unit == "count":
+            return self._counters()
+        scale, form = {"s": (1e6, ",.1f"), "per s": (1e-9, ",.0f")}[self.unit]
+        unit = {"s": " us", "per s": ""}[self.unit]
         columns = [Column("name", "", left=True, least=LABEL)]
         for mode in dict.fromkeys(mode for changes in self.rows.values() for mode in changes):
             head = f"{mode}\n" if mode else ""
@@ -143,9 +188,65 @@ class Comparison(Result):
     new: str
     sections: list[Section]
 
+    @property
+    def verdict(self) -> str:
+        """The verdicts of all sections, counted: "2 slower, 1 faster", or "no change"."""
+        found = Counter(
+            change.verdict
+            for section in self.sections
+            for changes in section.rows.values()
+            for change in changes.values()
+            if change.verdict
+        )
+        return ", ".join(f"{count} {name}" for name, count in found.most_common()) or "no change"
+
+    def failed(self, condition: str) -> list[str]:
+        """Return the rows that meet a condition, for scripts that should then fail.
+
+        Parameters
+        ----------
+        condition : str
+            "slower", "faster", "more" or "fewer": any such verdict. Or how much a counter or a mode
+            ("warm", "cold") grew: "bank_conflicts>0", "warp_instructions>5%", "cold>10%".
+
+        Raises
+        ------
+        ValueError
+            Something else.
+        """
+        if condition in VERDICTS:
+            return [
+                f"{name}, {key or section.unit}: {change.verdict}"
+                for section in self.sections
+                for name, changes in section.rows.items()
+                for key, change in changes.items()
+                if change.verdict == condition
+            ]
+        found = _CONDITION.fullmatch(condition.replace(" ", ""))
+        if not found:
+            raise ValueError(
+                f"condition: {condition!r:.60} is none; use one of {', '.join(VERDICTS)}, or a "
+                f"growth such as 'bank_conflicts>0', 'warp_instructions>5%', 'cold>10%'"
+            )
+        name, limit, percent = found[1], float(found[2]), bool(found[3])
+        if name not in MODES:
+            check_name(name, "condition")
+        elif not percent:
+            raise ValueError(
+                f"condition: {condition!r:.60}: a time's growth is in %, as '{name}>5%'"
+            )
+        return [
+            f"{row}, {name}: {change.old:,.6g} -> {change.new:,.6g}"
+            for section in self.sections
+            for row, changes in section.rows.items()
+            for key, change in changes.items()
+            if key == name and change.growth(percent) > limit
+        ]
+
     def __repr__(self) -> str:
-        """Return the sections, one after the other."""
+        """Return the sections, one after the other, and the verdict."""
         text = "\n\n".join("\n".join(section.lines()) for section in self.sections)
+        text += f"\n\n{self.verdict}"
         return "\n".join(line.rstrip() for line in text.splitlines())
 
 
@@ -168,9 +269,16 @@ def _times(old: Any, new: Any) -> dict[str, Change]:
     return found
 
 
-def _counts(old: LadderRow, new: LadderRow) -> dict[str, Change]:
-    then, now = (row.counted.counters.warp_instructions for row in (old, new))
-    return {"": Change(then, now, now / then)} if then else {}
+def _counts(old: Counters, new: Counters) -> dict[str, Change]:
+    """Return every counter that either side has: counts are exact, so that any change counts."""
+    found = {}
+    for name in ("bank_conflicts", *new):
+        then, now = int(old.value(name)), int(new.value(name))
+        if then or now:
+            ratio = now / then if then else None
+            verdict = "" if then == now else "more" if now > then else "fewer"
+            found[name] = Change(then, now, ratio, verdict)
+    return found
 
 
 def _ceilings(old: Roofline, new: Roofline) -> Section:
@@ -185,18 +293,27 @@ def _ceilings(old: Roofline, new: Roofline) -> Section:
     return Section(f"{new.device.description}: ceilings, GB/s or GFLOP/s", "per s", rows)
 
 
-def _ladders(old: Ladder, new: Ladder) -> Section:
-    timed = old.timed and new.timed
+def _ladders(old: Ladder, new: Ladder) -> Iterable[Section]:
+    """Return a section of times, and one of counters, as far as both ladders have them."""
     before = {row.rung.name: row for row in old.rows}
-    rows = {}
-    for row in new.rows:
-        then = before.get(row.rung.name)
-        if then and timed:
-            rows[label(row.rung)] = _times(then, row)
-        elif then and then.counted and row.counted:
-            rows[label(row.rung)] = _counts(then, row)
+    pairs = [(before[row.rung.name], row) for row in new.rows if row.rung.name in before]
     title = f"{new.title}, {old.device.description} -> {new.device.description}"
-    return Section(title, "s" if timed else "warp instructions", rows)
+    if old.timed and new.timed:
+        times = {label(row.rung): _times(then, row) for then, row in pairs}
+        yield Section(title, "s", times)
+    counted = {
+        label(row.rung): _counts(then.counted.counters, row.counted.counters)
+        for then, row in pairs
+        if then.counted and row.counted
+    }
+    if counted:
+        yield Section(f"{title}: counters", "count", counted)
+
+
+def _profiles(old: dict[str, Counters], new: dict[str, Counters]) -> Section:
+    """Return the changes of two profiles, kernel by kernel."""
+    rows = {name: _counts(old[name], each) for name, each in new.items() if name in old}
+    return Section("profiles: counters", "count", rows)
 
 
 def _benches(old: Bench, new: Bench) -> Section:
@@ -232,8 +349,11 @@ def _pairs(old: list[Measured], new: list[Measured]) -> Iterable[tuple[Measured,
 
 def _sections(old: Measurements, new: Measurements) -> Iterable[Section]:
     yield from (_ceilings(*pair) for pair in _pairs(old.roofs, new.roofs))
-    yield from (_ladders(*pair) for pair in _pairs(old.ladders, new.ladders))
+    for pair in _pairs(old.ladders, new.ladders):
+        yield from _ladders(*pair)
     yield from (_benches(*pair) for pair in _pairs(old.benches, new.benches))
+    if old.profiles and new.profiles:
+        yield _profiles(old.profiles, new.profiles)
 
 
 def compare(old: str | os.PathLike[str], new: str | os.PathLike[str]) -> Comparison:

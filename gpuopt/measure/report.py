@@ -25,6 +25,7 @@ from gpuopt.observe.trace import trace
 from gpuopt.show import ladder_table, plots, terminal
 from gpuopt.util import files
 from gpuopt.util.checks import names
+from gpuopt.util.names import nearest
 from gpuopt.util.serialise import UNTOLD, Result
 from gpuopt.util.svg import Picture
 from gpuopt.util.table import Column, Table
@@ -378,7 +379,9 @@ def report(
     for each in wanted:
         if each not in FAMILIES:
             known = ", ".join(f"'{family}'" for family in FAMILIES)
-            raise ValueError(f"families: {each!r} is not a ladder; use some of {known}")
+            raise ValueError(
+                f"families: {each!r} is not a ladder; use some of {known}{nearest(each, FAMILIES)}"
+            )
     name = device_name(device, "cpu")
     kind = name.partition(":")[0]
     devices = [name, "sim"] if kind == "cpu" else [name]

@@ -134,7 +134,7 @@ class Recorded:
         ----------
         instruction : Instruction
         """
-        return texts.line(instruction.file, instruction.line)
+        return texts.line(instruction.file, instruction.line, self.launch.sources)
 
     @cached_property
     def by_space(self) -> dict[str, list[Access]]:

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from gpuopt.observe.counters import RATIOS, Counters, share
-from gpuopt.util import serialise
+from gpuopt.util import serialise, texts
 from gpuopt.util.table import Column, Table
 
 
@@ -91,6 +91,12 @@ class Finding:
     address: int
     times: int
 
+    @property
+    def advice(self) -> str:
+        """The remedy: the part of the text between the error and its place."""
+        before, _, _ = self.text.partition(f", in kernel {self.kernel}")
+        return before.partition("; ")[2]
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -145,6 +151,8 @@ class Launch:
         The PTX statements that were executed, in the code's order, with their counters: `text`,
         `file`, `line`, `ptx_line`, `counters`. Empty where errors are collected. In `to_dict` they
         are left out.
+    sources : dict of str to list of str
+        The lines of the text that `gpuopt.compile` compiled, by the name in the line table.
     output : str
         The kernel's printf output, by block and within a block in the order of time; at most 1 MiB
         (256 KiB per block), then a line that reports the cut. Nothing is printed.
@@ -175,6 +183,9 @@ class Launch:
     device: str = ""
     statements: list[Statement] = field(default_factory=list, repr=False, metadata=serialise.UNTOLD)
     spread: Spread = Spread()
+    sources: dict[str, list[str]] = field(
+        default_factory=dict, repr=False, metadata=serialise.UNTOLD
+    )
 
     def record(self) -> dict[str, Any]:
         """Return a flat dict of the launch, its counters and ratios, for pandas."""
@@ -231,4 +242,5 @@ def launch_of(told: dict[str, Any]) -> Launch:
         device=told["device"],
         statements=[Statement(*each) for each in told["statements"]],
         spread=Spread(*told["spread"]),
+        sources=texts.launched(),
     )

@@ -22,7 +22,6 @@ from gpuopt.observe.difference import Difference, Place, place as place_of
 from gpuopt.observe.launches import Finding, Launch, blocks_of, launch_of, values_of
 from gpuopt.util import serialise, texts
 from gpuopt.util.table import Column, Listing, Table
-from gpuopt.util.texts import line as line_text
 
 LAUNCHES_MOST = 12  # of a table in Jupyter
 COSTLY_MOST = 12  # source lines in a profile's table
@@ -39,19 +38,21 @@ _SHOWN = {
     ),
     "block": lambda each: str(each.block),
     "thread": lambda each: str(each.thread),
+    "advice": lambda each: each.advice,
 }
 
 
 def _listing(launches: list[Launch], ptx: bool) -> tuple[str, list[SourceLine]]:
     """Return the file's name and the lines of a kernel, with the counters of some launches."""
+    sources = {name: text for each in launches for name, text in each.sources.items()}
     if not ptx:
         sums: dict[str, dict[int, Counters]] = {}
         for each in (line for launch in launches for line in launch.lines):
             lines = sums.setdefault(each.file or "", {})
             lines[each.line] = lines.get(each.line, Counters()) + each.counters
-        known = {file: lines for file, lines in sums.items() if texts.lines(file)}
+        known = {file: lines for file, lines in sums.items() if texts.lines(file, sources)}
         if known:
-            return _files(known)
+            return _files(known, sources)
     statements: dict[tuple[int, int], SourceLine] = {}
     for launch in launches:
         for at, each in enumerate(launch.statements):
@@ -62,7 +63,9 @@ def _listing(launches: list[Launch], ptx: bool) -> tuple[str, list[SourceLine]]:
     return "PTX", [statements[key] for key in sorted(statements)]
 
 
-def _files(counted: dict[str, dict[int, Counters]]) -> tuple[str, list[SourceLine]]:
+def _files(
+    counted: dict[str, dict[int, Counters]], sources: dict[str, list[str]]
+) -> tuple[str, list[SourceLine]]:
     """Return the name of the file with most of the work, and the lines of all files.
 
     A long file is cut to the lines around those that were executed.
@@ -72,7 +75,7 @@ def _files(counted: dict[str, dict[int, Counters]]) -> tuple[str, list[SourceLin
     )
     shown: list[SourceLine] = []
     for file in ranked:
-        text, lines, name = texts.lines(file), counted[file], PurePath(file).name
+        text, lines, name = texts.lines(file, sources), counted[file], PurePath(file).name
         if file != ranked[0]:
             shown += [SourceLine(0, "", None, name), SourceLine(0, f"// --- {name}", None, name)]
         whole = range(1, len(text) + 1) if len(text) <= WHOLE_MOST else ()
@@ -163,6 +166,9 @@ class Profile:
                 sums[key] = sums.get(key, Counters()) + each.counters
         return sums
 
+    def _sources(self) -> dict[str, list[str]]:
+        return {name: text for each in self.launches for name, text in each.sources.items()}
+
     def records(self, by: str = "launch") -> list[dict[str, Any]]:
         """Return flat dicts of all counters and ratios, as `pandas.DataFrame` accepts them.
 
@@ -182,7 +188,8 @@ class Profile:
             return [{"kernel": name} | values_of(each) for name, each in self.by_kernel().items()]
         if by == "line":
             return [
-                {"file": file, "line": line, "text": texts.line(file, line)} | values_of(each)
+                {"file": file, "line": line, "text": texts.line(file, line, self._sources())}
+                | values_of(each)
                 for (file, line), each in self.by_line().items()
             ]
         if by == "statement":
@@ -317,7 +324,7 @@ class Profile:
                 "transactions": counted.global_load_transactions
                 + counted.global_store_transactions,
                 "place": place_of((file, line)),
-                "text": line_text(file, line) if coded else "",
+                "text": texts.line(file, line, self._sources()) if coded else "",
             }
             for (file, line), counted in ranked[:COSTLY_MOST]
         ]
@@ -535,7 +542,8 @@ def check(
     Returns
     -------
     list of Finding
-        Empty if nothing was found. Its repr is a table.
+        Empty if nothing was found; its repr tells how many threads ran. Else a table with the
+        advice for each.
 
     Raises
     ------
@@ -549,7 +557,7 @@ def check(
     --------
     >>> import numpy as np, gpuopt
     >>> gpuopt.check(gpuopt.reduce, np.arange(1000.0), variant=5)
-    []
+    nothing found in 640 threads of 2 launches
     """
     _callable(function)
     profiled = Profile(_counting(device), collecting=True)
@@ -560,4 +568,7 @@ def check(
             "function: launched no kernel on a simulated GPU, so nothing was checked; let its "
             "calls name no device, or a simulated one"
         )
-    return Listing(profiled.findings, _SHOWN)
+    threads = sum(prod(each.grid) * prod(each.block) for each in profiled.launches)
+    count = len(profiled.launches)
+    empty = f"nothing found in {threads:,} threads of {count} launch{'es' * (count != 1)}"
+    return Listing(profiled.findings, _SHOWN, empty)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from operator import index
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from gpuopt.ptx.arguments import ADDRESS, accepted, describe, dimensions, limits
 from gpuopt.ptx.buffers import Buffer, Memory, Prepared, Resident, Texture, beside, resident
 from gpuopt.ptx.entries import Parameter
 from gpuopt.ptx.streams import Stream, drain, stream_on
+from gpuopt.util import texts
 
 
 class _Launch(NamedTuple):
@@ -261,7 +263,9 @@ class Kernel:
             for each in residents:
                 each.writes()
             bound = self.symbol, grid, block, shared, tuple(values), limits
-            core.launch(bound, *beside(residents))
+            source = self._module.source
+            with texts.launching(source.name, source.text) if source else nullcontext():
+                core.launch(bound, *beside(residents))
             results = {}
             for each in arrays:  # fetch all before changing the first
                 if each.writable and each.data.nbytes and each.buffer.address not in results:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,6 +26,18 @@ from gpuopt.ptx.buffers import (
 )
 from gpuopt.ptx.entries import ONLY_ASCII, Embedded, entries, ptx_error
 from gpuopt.ptx.kernel import Kernel
+from gpuopt.util.names import nearest
+
+
+def mangled(name: object, known: Iterable[str]) -> str:
+    """Return advice for a kernel whose symbol C++ has mangled, "" if there is none."""
+    for each in known:
+        if each.startswith(f"_Z{len(str(name))}{name}"):
+            return (
+                f'; {each!r} is {name} as C++ mangles it: use that name, or write extern "C" '
+                "before __global__"
+            )
+    return ""
 
 
 class Source(Protocol):
@@ -108,7 +120,10 @@ class Module(Memory):
         if name not in self._parameters:
             known = ", ".join(map(repr, self.kernels[:20])) or "none"
             more = f" and {len(self) - 20} more" if len(self) > 20 else ""
-            raise KeyError(f"{name!r:.120} is not a kernel of this module; it has {known}{more}")
+            hint = mangled(name, self.kernels) or nearest(name, self.kernels)
+            raise KeyError(
+                f"{name!r:.120} is not a kernel of this module; it has {known}{more}{hint}"
+            )
         parameters = self._parameters[name]
         if name not in self._checked:
             with self._lock:

@@ -13,7 +13,8 @@ from gpuopt.catalog.rungs import Rung
 from gpuopt.observe.counters import Counters, unit_of
 from gpuopt.show import sentences
 from gpuopt.show.measured import Ladder, LadderRow
-from gpuopt.util.table import Column, Table
+from gpuopt.show.terminal import busy
+from gpuopt.util.table import Column, Table, terminal_width
 
 LABEL = 18  # characters of a rung's number and name, at least
 
@@ -43,14 +44,14 @@ def changes(measured: Ladder) -> list[str]:
 
 _COUNTED = (
     Column("label", "rung", left=True, least=LABEL),
-    Column("warp_instructions", "warp\ninstructions"),
-    Column("fewer", "step", "{:.2f}x"),
+    Column("warp_instructions", "warp\ninstructions", keep=9),
+    Column("fewer", "step", "{:.2f}x", keep=8),
     Column("lanes", "lanes\nactive", ".0%"),
-    Column("divergent_branches", "divergent\nbranches"),
-    Column("conflicts", "bank\nconflicts"),
+    Column("divergent_branches", "divergent\nbranches", keep=6),
+    Column("conflicts", "bank\nconflicts", keep=7),
     Column("wavefronts", "shared\nwavefronts"),
     Column("barriers", "barriers"),
-    Column("per_load", "{unit}s\nper load", ".1f"),
+    Column("per_load", "{unit}s\nper load", ".1f", keep=5),
     Column("launches", "launches"),
 )
 
@@ -66,9 +67,9 @@ def _deck_columns(measured: Ladder, unit: str) -> list[Column]:
     head = f"deck: {measured.deck[0]}\n" if measured.deck else ""
     in_us = any(row.rung.deck_us for row in measured.rows)
     return [
-        Column("deck_us", f"{head}us", ",.0f"),
+        Column("deck_us", f"{head}us", ",.0f", keep=2),
         Column("deck_rate", f"{'' if in_us else head}{unit}", ",.1f"),
-        Column("deck_step", "step", "{:.2f}x"),
+        Column("deck_step", "step", "{:.2f}x", keep=1),
     ]
 
 
@@ -175,16 +176,16 @@ def _timed_columns(measured: Ladder) -> list[Column]:
     unit, rate = ("GFLOP/s", "gflops") if measured.flops else ("GB/s", "gbs")
     return [
         Column("label", "rung", left=True, least=LABEL),
-        Column("warm_us", "warm\nus", ",.1f", least=8),
+        Column("warm_us", "warm\nus", ",.1f", least=8, keep=9),
         Column("warm_least_us", "least", ",.1f", least=8),
         Column("warm_spread", "spread", ".1%"),
         Column(f"warm_{rate}", unit, ",.0f"),
-        Column("step", "step", "{:.2f}x", least=7),
-        Column("cold_us", "cold\nus", ",.1f", least=10),
+        Column("step", "step", "{:.2f}x", least=7, keep=7),
+        Column("cold_us", "cold\nus", ",.1f", least=10, keep=6),
         Column("cold_spread", "spread", ".1%"),
-        Column(f"cold_{rate}", unit, ",.0f"),
-        Column("of_copy", "of copy", ".0%"),
-        Column("of_reference", "of ref.", ".0%"),
+        Column(f"cold_{rate}", unit, ",.0f", keep=8),
+        Column("of_copy", "of copy", ".0%", keep=5),
+        Column("of_reference", "of ref.", ".0%", keep=1),
         *_deck_columns(measured, unit),
         Column("deck_total", "total", "{:.2f}x"),
     ]
@@ -204,8 +205,10 @@ def times(measured: Ladder) -> str:
         shown.append(record | {"deck_total": total if rate and before else None})
     peers = [each | {"label": each["name"]} for each in records(measured)[len(shown) :]]
     # The peers stand below the steps.
-    heads, rows = Table(_timed_columns(measured), [*shown, *peers]).text()
-    rows, of_peers = rows[: len(shown)], rows[len(shown) :]
+    table = Table(_timed_columns(measured), [*shown, *peers])
+    heads, blocks_, note = table.text(terminal_width())
+    rows = [line for block in blocks_[: len(shown)] for line in block] + note
+    of_peers = [line for block in blocks_[len(shown) :] for line in block]
     lines = [
         _where(measured),
         f"medians of {samples} samples; warm: the same data each time; "
@@ -230,6 +233,8 @@ def times(measured: Ladder) -> str:
                 f", {_deck_total(last, in_deck, deck):.2f}x in the deck" if in_deck and deck else ""
             ),
         ]
+    spreads = [timing.spread for row in measured.rows for timing in (row.warm, row.cold)]
+    lines += busy(spreads)
     if any(row.reference for row in measured.rows):
         lines.append(
             "of ref.: the speed, cold, against what gpuopt's makers measured on such a device"

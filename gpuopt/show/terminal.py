@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from gpuopt.show.measured import Point, Roofline
 from gpuopt.util.table import Column, Table
 
 WIDTH, HEIGHT = 68, 16  # of the drawing, in characters
 MARKS = "abcdefghijklmnopqrstuvwxyz"
+
+
+SPREAD_MOST = 0.2  # of a quiet machine
+
+
+def busy(spreads: Iterable[float]) -> list[str]:
+    """Return a line about spreads that no quiet machine has, [] if there is none."""
+    most = max(spreads, default=0.0)
+    if most <= SPREAD_MOST:
+        return []
+    return [
+        f"spreads of up to {most:.0%}: other programs ran meanwhile; measure again on a quiet "
+        "machine before you compare"
+    ]
 
 
 def rate(value: float, unit: str) -> str:
@@ -85,6 +100,7 @@ def roofline(roof: Roofline) -> str:
     head = f"{roof.device.description} ({roof.device.name}), ceilings {how}"
     lines = [", ".join([head, *filter(None, about)]), ""]
     lines += ceilings(roof).lines()
+    lines += busy(each.spread for each in roof.ceilings)
     memory, peak = roof.ceiling("DRAM"), roof.peak()
     lines += [
         "",

@@ -1,20 +1,48 @@
 """The one table: columns and records, as text of fixed width and as HTML.
 
-A column that is empty in every record is left out. HTML takes its colours from the page.
+A column that is empty in every record is left out. On a terminal columns are left
+out until the table fits, and a last column of text is folded; for the command line COLUMNS says how
+wide a pipe is. HTML takes its colours from the page.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any, TypeVar
+from textwrap import wrap
+from typing import Any, TextIO, TypeVar
 
 T = TypeVar("T")
 
 _CELL = "padding:2px 8px;vertical-align:top;"
+TEXT_LEAST = 24  # characters of a folded column
 _RIGHT, _LEFT = "text-align:right;white-space:nowrap", "text-align:left"
 _HEAD = "text-align:right;white-space:normal"  # titles wrap, numbers do not
+
+
+pipes_have_columns = False  # set by the command line; notebooks set COLUMNS, too
+whole = False  # set to write tables to a page
+
+
+def terminal_width(stream: TextIO | None = None) -> int | None:
+    """Return a terminal's width, by COLUMNS if it is set; None for files and pipes."""
+    stream = stream or sys.stdout
+    if whole:
+        return None
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        terminal = stream.isatty()
+        if terminal or pipes_have_columns:
+            with contextlib.suppress(ValueError):
+                columns = int(os.environ.get("COLUMNS", ""))
+                if columns > 0:
+                    return columns
+        if terminal:
+            return os.get_terminal_size(stream.fileno()).columns or None
+    return None
 
 
 @dataclass(frozen=True)
@@ -35,6 +63,8 @@ class Column:
         Text starts at the left; numbers end at the right.
     least : int
         Least width in characters.
+    keep : int
+        The higher, the longer the column is kept where a table is too wide; of equals, the left.
     """
 
     key: str
@@ -43,6 +73,7 @@ class Column:
     scale: float = 1
     left: bool = False
     least: int = 0
+    keep: int = 0
 
     def cell(self, record: Mapping[str, Any]) -> str:
         """Return a record's value as text, "" where it has none."""
@@ -69,30 +100,71 @@ class Table:
         self.columns = [column for column, _ in filled]
         self.rows = [list(row) for row in zip(*(cells for _, cells in filled), strict=True)]
 
-    def _lines(self, rows: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
+    def _widths(self, heads: list[list[str]]) -> list[int]:
         return [
-            "  ".join(
-                f"{cell:<{width}}" if column.left else f"{cell:>{width}}"
-                for cell, width, column in zip(row, widths, self.columns, strict=True)
-            ).rstrip()
-            for row in rows
-        ]
-
-    def text(self) -> tuple[list[str], list[str]]:
-        """Return the lines of the titles, and a line for each record."""
-        titles = [column.title.split("\n") for column in self.columns]
-        height = max(map(len, titles), default=0)
-        heads = [[""] * (height - len(title)) + title for title in titles]
-        widths = [
             max(column.least, *(len(cell) for cell in (*head, *(row[k] for row in self.rows))))
             for k, (column, head) in enumerate(zip(self.columns, heads, strict=True))
         ]
-        return self._lines(list(zip(*heads, strict=True)), widths), self._lines(self.rows, widths)
+
+    def _fitting(self, widths: list[int], most: int | None) -> tuple[list[int], list[int]]:
+        """Return the columns that fit into a width, and all widths, the last text's narrowed."""
+        shown, widths = list(range(len(widths))), list(widths)
+        last = len(shown) - 1
+        folds = last > 0 and self.columns[last].left and widths[last] > TEXT_LEAST
+
+        def least() -> int:
+            own = sum(TEXT_LEAST if folds and k == last else widths[k] for k in shown)
+            return own + 2 * (len(shown) - 1)
+
+        while most and least() > most and len(shown) > 2:
+            droppable = [k for k in shown[1:] if k != last or not self.columns[k].left]
+            if not droppable:
+                break
+            shown.remove(min(droppable, key=lambda k: (self.columns[k].keep, -k)))
+        if most and folds:
+            room = most - sum(widths[k] + 2 for k in shown if k != last)
+            widths[last] = max(TEXT_LEAST, min(widths[last], room))
+        return shown, widths
+
+    def text(self, most: int | None = None) -> tuple[list[str], list[list[str]], list[str]]:
+        """Return the titles' lines, each record's, and a note on missing columns, up to a width."""
+        titles = [column.title.split("\n") for column in self.columns]
+        height = max(map(len, titles), default=0)
+        heads = [[""] * (height - len(title)) + title for title in titles]
+        shown, widths = self._fitting(self._widths(heads), most)
+
+        def line(row: Sequence[str]) -> str:
+            cells = (
+                f"{row[k]:<{widths[k]}}" if self.columns[k].left else f"{row[k]:>{widths[k]}}"
+                for k in shown
+            )
+            return "  ".join(cells).rstrip()
+
+        blocks = [[line(part) for part in self._folded(row, shown, widths)] for row in self.rows]
+        left = [
+            column.title.replace("\n", " ")
+            for k, column in enumerate(self.columns)
+            if k not in shown
+        ]
+        note = wrap(f"(too narrow for: {', '.join(left)})", most) if left and most else []
+        return [line(head) for head in zip(*heads, strict=True)], blocks, note
+
+    def _folded(
+        self, row: list[str], shown: list[int], widths: list[int]
+    ) -> Iterable[Sequence[str]]:
+        """Return a record's lines: its last text may have several."""
+        if not shown or len(row[shown[-1]]) <= widths[shown[-1]]:
+            return [row]
+        blank = [""] * len(row)
+        return [
+            [*(blank if at else row)[: shown[-1]], part]
+            for at, part in enumerate(wrap(row[shown[-1]], widths[shown[-1]]))
+        ]
 
     def lines(self) -> list[str]:
         """Return the lines of the titles and the records."""
-        titles, rows = self.text()
-        return [*titles, *rows]
+        titles, blocks, note = self.text(terminal_width())
+        return [*titles, *(line for block in blocks for line in block), *note]
 
     def html(self, caption: str = "", below: Iterable[str] = (), styled: bool = True) -> str:
         """Return the table as HTML; without styles, for a page that has its own."""
@@ -129,11 +201,15 @@ class Listing(list[T]):
     items : iterable
     columns : dict of str to callable
         A column's title, and the text that it shows of an item.
+    empty : str
+        The text of an empty list.
     """
 
-    def __init__(self, items: Iterable[T], columns: dict[str, Callable[[T], str]]) -> None:
+    def __init__(
+        self, items: Iterable[T], columns: dict[str, Callable[[T], str]], empty: str = "[]"
+    ) -> None:
         super().__init__(items)
-        self._columns = columns
+        self._columns, self._empty = columns, empty
 
     def _table(self) -> Table:
         columns = [Column(title, title, left=True) for title in self._columns]
@@ -141,12 +217,12 @@ class Listing(list[T]):
         return Table(columns, shown)
 
     def __repr__(self) -> str:
-        """Return the table; of an empty list, a list's."""
-        return "\n".join(self._table().lines()) if self else "[]"
+        """Return the table."""
+        return "\n".join(self._table().lines()) if self else self._empty
 
     def __reduce__(self) -> Any:
         """Copy and pickle it as a list."""
         return list, (list(self),)
 
     def _repr_html_(self) -> str:
-        return self._table().html()
+        return self._table().html() if self else f"<p>{escape(self._empty)}</p>"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from pathlib import Path, PurePath
 from stat import S_ISREG
@@ -12,7 +15,7 @@ from gpuopt import _core
 BYTES_MOST = 1 << 23  # larger files are not read
 OWN = "csrc/kernels/"  # the prefix of gpuopt's own files in their line tables
 
-_registered: dict[str, list[str]] = {}
+_current = threading.local()  # the source of the module that launches
 
 
 @cache
@@ -22,8 +25,9 @@ def embedded() -> dict[str, list[str]]:
     return {name: text.split("\n") for name, _, text in (part.partition("\n") for part in parts)}
 
 
-def register(name: str, text: str) -> None:
-    """Keep the text of a source that is in no file, or whose file may change.
+@contextmanager
+def launching(name: str, text: str) -> Iterator[None]:
+    """Let launches of this thread know the text that their module was compiled from.
 
     Parameters
     ----------
@@ -31,7 +35,18 @@ def register(name: str, text: str) -> None:
         As the kernels' line table has it.
     text : str
     """
-    _registered[name] = text.split("\n")
+    before = getattr(_current, "source", None)
+    _current.source = name, text
+    try:
+        yield
+    finally:
+        _current.source = before
+
+
+def launched() -> dict[str, list[str]]:
+    """Return the lines of the launching module's source by its name; empty without one."""
+    source = getattr(_current, "source", None)
+    return {source[0]: source[1].split("\n")} if source else {}
 
 
 @lru_cache(maxsize=64)
@@ -44,20 +59,22 @@ def _read(path: str, changed: int, size: int) -> list[str]:
     return text.split("\n")
 
 
-def lines(file: str | None) -> list[str]:
-    """Return a file's lines, [] if it is unknown: gpuopt's own, registered, or on disk.
+def lines(file: str | None, known: dict[str, list[str]] | None = None) -> list[str]:
+    """Return a file's lines, [] if it is unknown: gpuopt's own, a known one, or one on disk.
 
     Parameters
     ----------
     file : str or None
         The name in a line table.
+    known : dict, optional
+        Files by name, as `launched` returns them.
     """
     if not file:
         return []
+    if known and file in known:
+        return known[file]
     if file.startswith(OWN) and PurePath(file).name in embedded():
         return embedded()[PurePath(file).name]
-    if file in _registered:
-        return _registered[file]
     try:
         found = os.stat(file)
     except (OSError, ValueError):
@@ -67,7 +84,7 @@ def lines(file: str | None) -> list[str]:
     return _read(file, found.st_mtime_ns, found.st_size)
 
 
-def line(file: str | None, number: int) -> str:
+def line(file: str | None, number: int, known: dict[str, list[str]] | None = None) -> str:
     """Return a line of a file without its indentation, "" if there is none."""
-    known = lines(file)
-    return known[number - 1].strip() if 0 < number <= len(known) else ""
+    found = lines(file, known)
+    return found[number - 1].strip() if 0 < number <= len(found) else ""

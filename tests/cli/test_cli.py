@@ -75,7 +75,7 @@ def test_a_readme_without_marks_is_left_alone(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["ladder", "reduce", "--n", "many"], "such as 4194304 or 2^22"),
+        (["ladder", "reduce", "--n", "many"], "such as 4194304 or 2^22, 1e6 or 4M"),
         (["ladder", "reduce", "--n", "2^-1"], "is not a count"),
         (["ladder", "reduce", "--n", "9^999999999"], "is not a count"),
         (["ladder", "reduce", "--rounds", "0"], "is not a count"),
@@ -234,7 +234,7 @@ def test_profile_prints_what_gpuopt_profile_counts():
         (["reduce", "99"], "variant: 99"),
         (["reduce", "serial"], "has no kernel to count"),
         (["reduce", "2", "--device", "cpu"], "sim"),
-        (["reduce", "2", "-n", "many"], "such as 4194304 or 2^22"),
+        (["reduce", "2", "-n", "many"], "such as 4194304 or 2^22, 1e6 or 4M"),
         (["reduce", "2", "--dtype", "float128"], "float128"),
         (["saxpy", "5", "--dtype", "int8"], "dtype"),
     ):
@@ -290,12 +290,39 @@ def test_compare_in_text_and_json(tmp_path):
     for path in paths:
         path.write_text(run("ladder", "saxpy", "--device", "sim", "--json").stdout)
     done = run("compare", *map(str, paths))
-    assert done.returncode == 0 and "warp instructions" in done.stdout, done.stderr
+    assert done.returncode == 0 and done.stdout.endswith("no change\n"), done.stderr
     (section,) = json.loads(run("compare", *map(str, paths), "--json").stdout)["sections"]
-    assert section["unit"] == "warp instructions" and section["rows"]
+    assert section["unit"] == "count" and section["rows"]
     for changes in section["rows"].values():
-        assert changes[""]["old"] == changes[""]["new"] > 0 and changes[""]["ratio"] == 1
-    assert all(name in done.stdout for name in section["rows"])
+        assert changes["warp_instructions"]["old"] == changes["warp_instructions"]["new"] > 0
+    told = json.loads(paths[1].read_text())
+    row = told["rows"][2]
+    for launch in row["counted"]["launches"]:
+        launch["counters"]["divergent_branches"] += 7
+    paths[1].write_text(json.dumps(told))
+    done = run("compare", *map(str, paths), "--fail-if", "divergent_branches>6")
+    assert done.returncode == 1 and "divergent branches" in done.stdout
+    assert row["rung"]["name"] in done.stderr and "1 more" in done.stdout
+    for condition, status in (
+        ("divergent_branches>7", 0), ("divergent_branches>5%", 1), ("more", 1), ("fewer", 0),
+        ("bank_conflicts>0", 0), ("warm>5%", 0),
+    ):  # fmt: skip
+        done = run("compare", *map(str, paths), "--fail-if", condition)
+        assert done.returncode == status, (condition, done.stderr)
+    for condition, text in (
+        ("bank_conflict>0", "did you mean 'bank_conflicts'"),
+        ("worse", "slower, faster"),
+        ("cold>5", "in percent"),
+    ):
+        done = run("compare", *map(str, paths), "--fail-if", condition)
+        assert done.returncode == 1 and text in done.stderr and "Traceback" not in done.stderr
+    paths[0].write_text(json.dumps({"kind": "ladder"}))
+    done = run("compare", *map(str, paths))
+    assert done.returncode == 1 and "is not a gpuopt result file: " in done.stderr
+    for path, rung in zip(paths, ("2", "3"), strict=True):
+        path.write_text(run("profile", "reduce", rung, "-n", "4096", "--json").stdout)
+    again = run("compare", str(paths[0]), str(paths[0]), "--fail-if", "bank_conflicts>0")
+    assert again.returncode == 0 and "without a change" in again.stdout
 
 
 def test_bench_prints_writes_json_and_the_readme(tmp_path):

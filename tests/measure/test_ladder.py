@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 import types
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ import pytest
 from conftest import KINDS, on
 
 import gpuopt
-from gpuopt.cli import progress as progress_module
+from gpuopt.cli import console
 from gpuopt.families import cases
 from gpuopt.measure import ceilings, ladder, peer_libraries, race
 from gpuopt.observe.profile import Counters
@@ -549,44 +550,28 @@ class Terminal:
         pass
 
 
-@pytest.mark.parametrize(
-    ("terminal", "tqdm", "shown"), [(True, True, True), (False, True, False), (True, False, False)]
-)
-def test_a_bar_is_for_terminals_with_tqdm(terminal, tqdm, shown, monkeypatch):
-    if tqdm:
-        pytest.importorskip("tqdm")
-    else:
-        monkeypatch.setitem(sys.modules, "tqdm", None)
-    monkeypatch.setattr(progress_module, "DELAY", 0)
-    stream = Terminal(terminal)
-    with progress_module.bar(stream) as progress:
-        for at in range(5):
-            progress("measuring", at / 4)
-    assert ("measuring" in stream.text) == shown
-    assert shown or stream.text == ""
-
-
 @pytest.mark.parametrize("terminal", [True, False])
-def test_lines_stay_beside_a_bar(terminal, monkeypatch):
-    pytest.importorskip("tqdm")
-    monkeypatch.setattr(progress_module, "DELAY", 0)
+def test_bar_appears_after_a_moment_on_terminals_only(terminal, monkeypatch):
+    monkeypatch.setattr(console, "FIRST", 0.05)
+    monkeypatch.setattr(console, "EVERY", 0.05)
     stream = Terminal(terminal)
-    with progress_module.bar(stream) as progress:
-        for at in range(3):
-            progress("measuring", at / 3)
-            progress.line(f"result {at}")
-    assert ("measuring" in stream.text) == terminal
-    if terminal:  # each line has the bar's place to itself: it begins where the bar was cleared
-        for at in range(3):
-            assert f"\rresult {at}\n" in stream.text
+    with console.bar(stream, "first step") as progress:
+        time.sleep(0.3)
+        progress("measuring", 0.5)
+        time.sleep(0.3)
+        progress.line("a result")
+        time.sleep(0.3)
+    assert ("measuring" in stream.text) == ("first step" in stream.text) == terminal
+    assert (" 50%" in stream.text) == ("s left" in stream.text) == terminal
+    if terminal:  # the line has the bar's place to itself, and nothing is left at the end
+        assert "\ra result\n" in stream.text and stream.text.endswith(" \r")
     else:
-        assert stream.text == "result 0\nresult 1\nresult 2\n"
+        assert stream.text == "a result\n"
 
 
 def test_bar_appears_only_for_longer_work():
-    pytest.importorskip("tqdm")
     stream = Terminal(True)
-    with progress_module.bar(stream) as progress:
+    with console.bar(stream) as progress:
         progress("quick", 0.5)
     assert "quick" not in stream.text
 

@@ -178,15 +178,17 @@ static const char *kind_name(const struct sim_request *l) {
 int sim_request_bad_address(struct sim_request *l, uint32_t lane, uint64_t limit) {
     uint64_t a = l->address[lane];
     struct sim_gpu *gpu = l->w->run->gpu;
+    const int forgot = l->space == SIM_S_SHARED && !l->w->run->launch->shared_bytes;
     if (l->space != SIM_S_GLOBAL && l->space != SIM_S_CONST)
         return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_OUT_OF_BOUNDS, a, NULL,
                         "%s of %u bytes at %s address 0x%llx, but the %s has %llu bytes; check the "
-                        "index against the size",
+                        "index against the size%s",
                         kind_name(l), l->bytes, sim_space_name(l->space), (unsigned long long)a,
                         l->space == SIM_S_SHARED  ? "block's shared memory"
                         : l->space == SIM_S_LOCAL ? "thread's local memory"
                                                   : "parameter block",
-                        (unsigned long long)limit);
+                        (unsigned long long)limit,
+                        forgot ? " (dynamic shared memory needs the launch's shared=BYTES)" : "");
     const struct sim_freed *freed = sim_memory_find_freed(gpu, a);
     if (freed)
         return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_USE_AFTER_FREE, a, NULL,
