@@ -15,6 +15,7 @@ from gpuopt.arrays.libraries import View, quick_view
 from gpuopt.families import device_calls
 from gpuopt.families.plans import apart, is_run, kernel_plan, named_like, weak_numbers
 from gpuopt.util.float_state import in_default_float_state
+from gpuopt.util.literals import DeviceName, MatmulRung
 
 
 @in_default_float_state
@@ -110,9 +111,9 @@ def matmul(
     a: ArrayLike,
     b: ArrayLike,
     *,
-    variant: int | str | None = None,
+    variant: MatmulRung | int | None = None,
     out: np.ndarray | None = None,
-    device: str | None = None,
+    device: DeviceName | str | None = None,
 ) -> np.ndarray:
     """Multiply two matrices, on a rung of the matrix product ladder.
 

@@ -11,6 +11,7 @@ from gpuopt.arrays import inout
 from gpuopt.arrays.libraries import View, quick_view
 from gpuopt.families import device_reduce, reduce_axis
 from gpuopt.util.float_state import in_default_float_state
+from gpuopt.util.literals import DeviceName, Op, ReduceRung
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
@@ -87,16 +88,16 @@ _run = _core.Entry("akkkktokkd", _NAMES, _plan, _reduce, quick_view).run
 
 def reduce(
     array: ArrayLike,
-    op: str = "sum",
+    op: Op = "sum",
     *,
     axis: int | tuple[int, ...] | None = None,
     keepdims: bool = False,
-    variant: int | str | None = None,
+    variant: ReduceRung | int | None = None,
     dtype: DTypeLike | None = None,
     out: np.ndarray | None = None,
     initial: Any = ...,
     block: int | None = None,
-    device: str | None = None,
+    device: DeviceName | str | None = None,
 ) -> Any:
     """Reduce an array to one value on a rung of the reduction ladder, or along axes.
 

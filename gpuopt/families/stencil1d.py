@@ -20,6 +20,7 @@ from gpuopt.families.transpose import transpose
 from gpuopt.util.checks import whole
 from gpuopt.util.errors import AxisError
 from gpuopt.util.float_state import in_default_float_state
+from gpuopt.util.literals import DeviceName, Mode, StencilRung
 
 # Numbered as in stencil1d.cu. "valid" reads nothing beyond the ends, so any number serves.
 RADIUS_MOST = 2**31 - 1
@@ -282,13 +283,13 @@ def stencil1d(
     radius: int = 3,
     *,
     weights: ArrayLike | None = None,
-    mode: str = "constant",
+    mode: Mode = "constant",
     cval: float = 0,
     axis: int = -1,
-    variant: int | str | None = None,
+    variant: StencilRung | int | None = None,
     out: np.ndarray | None = None,
     block: int | None = None,
-    device: str | None = None,
+    device: DeviceName | str | None = None,
 ) -> np.ndarray:
     """Add up the neighbourhood of every element, on a rung of the stencil ladder.
 

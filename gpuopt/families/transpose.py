@@ -17,6 +17,7 @@ from gpuopt.families import device_calls
 from gpuopt.families.axis_plan import memory_order
 from gpuopt.families.plans import apart, kernel_plan, named_like
 from gpuopt.util.errors import AxisError
+from gpuopt.util.literals import DeviceName, TransposeRung
 
 WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}  # by element size
 COPIED = 8 << 20  # bytes up to which NumPy copies an array with gaps as fast as two passes
@@ -155,10 +156,10 @@ def transpose(
     a: ArrayLike,
     axes: Sequence[int] | None = None,
     *,
-    variant: int | str | None = None,
+    variant: TransposeRung | int | None = None,
     out: np.ndarray | None = None,
     block: int | None = None,
-    device: str | None = None,
+    device: DeviceName | str | None = None,
 ) -> np.ndarray:
     """Permute an array's axes in memory, on a rung of the transpose ladder.
 

@@ -16,6 +16,7 @@ from gpuopt.families import device_calls
 from gpuopt.families.device_axes import in_c_order, put, spread
 from gpuopt.families.plans import apart, kernel_plan, named_like, weak_numbers
 from gpuopt.util.float_state import in_default_float_state
+from gpuopt.util.literals import DeviceName, VectorRung
 
 _AXES = 8  # that the cpu walks along: DEVICE_AXES
 
@@ -338,10 +339,10 @@ def add(
     x: ArrayLike,
     y: ArrayLike,
     *,
-    variant: int | str | None = None,
+    variant: VectorRung | int | None = None,
     out: np.ndarray | None = None,
     block: int | None = None,
-    device: str | None = None,
+    device: DeviceName | str | None = None,
 ) -> np.ndarray:
     """Add two arrays, on a rung of the decks' first ladder.
 
@@ -406,10 +407,10 @@ def saxpy(
     x: ArrayLike,
     y: ArrayLike,
     *,
-    variant: int | str | None = None,
+    variant: VectorRung | int | None = None,
     out: np.ndarray | None = None,
     block: int | None = None,
-    device: str | None = None,
+    device: DeviceName | str | None = None,
 ) -> np.ndarray:
     """Return a * x + y, on the rungs of `gpuopt.add`.
 

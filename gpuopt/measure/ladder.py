@@ -31,6 +31,7 @@ from gpuopt.observe.profile import Profile, profile
 from gpuopt.ptx.kernel import resources
 from gpuopt.show import ladder_table
 from gpuopt.util.checks import whole
+from gpuopt.util.literals import DeviceName, Family, Ufunc
 
 DECK_CPU = "2 x E5-2650"  # of the decks' rungs that are no kernels
 COPY_BYTES = {"cuda": 1 << 30, "cpu": 1 << 28}  # read by the copy that gives the ceiling
@@ -55,13 +56,13 @@ def _block(rung: Rung, block: int | None) -> int | None:
 
 
 def ladder(
-    family: str = "reduce",
+    family: Family = "reduce",
     n: int | None = None,
     *,
-    op: str | None = None,
+    op: Ufunc | None = None,
     dtype: DTypeLike | None = None,
     block: int | None = None,
-    device: str | None = None,
+    device: DeviceName | str | None = None,
     counters: bool = True,
     peers: bool = False,
     rounds: int = 11,

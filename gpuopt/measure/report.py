@@ -25,6 +25,7 @@ from gpuopt.observe.trace import trace
 from gpuopt.show import ladder_table, plots, terminal
 from gpuopt.util import files
 from gpuopt.util.checks import names
+from gpuopt.util.literals import DeviceName
 from gpuopt.util.names import nearest
 from gpuopt.util.serialise import UNTOLD, Result
 from gpuopt.util.svg import Picture
@@ -327,7 +328,7 @@ def _counts(measured: Ladder) -> str:
 
 
 def report(
-    device: str | None = None,
+    device: DeviceName | str | None = None,
     *,
     quick: bool = False,
     families: Iterable[str] | None = None,

@@ -28,6 +28,7 @@ from gpuopt.observe.profile import Profile
 from gpuopt.show import terminal
 from gpuopt.util import files
 from gpuopt.util.checks import finite
+from gpuopt.util.literals import DeviceName
 from gpuopt.util.serialise import Result
 
 if TYPE_CHECKING:
@@ -474,7 +475,7 @@ def _keep(path: Path, measured: Roofline) -> None:
 
 
 def roofline(
-    device: str | None = None,
+    device: DeviceName | str | None = None,
     *,
     dtype: DTypeLike | None = None,
     quick: bool = False,

@@ -21,6 +21,7 @@ from gpuopt.observe.counters import BESIDE, BESIDE_OLD, TABLE, Counters, check_n
 from gpuopt.observe.difference import Difference, Place, place as place_of
 from gpuopt.observe.launches import Finding, Launch, blocks_of, launch_of, values_of
 from gpuopt.util import serialise, texts
+from gpuopt.util.literals import DeviceName
 from gpuopt.util.table import Column, Listing, Table
 
 LAUNCHES_MOST = 12  # of a table in Jupyter
@@ -521,7 +522,7 @@ def profile(
 
 
 def check(
-    function: Callable[..., Any], *arguments: Any, device: str = "sim", **keywords: Any
+    function: Callable[..., Any], *arguments: Any, device: DeviceName | str = "sim", **keywords: Any
 ) -> list[Finding]:
     """Run a function's kernels on the simulated GPU and collect the errors that its checks find.
 

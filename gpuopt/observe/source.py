@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 from gpuopt import _core
 from gpuopt.catalog.rungs import Rung, find
@@ -17,6 +17,7 @@ from gpuopt.families import cases
 from gpuopt.observe.annotated import Diff, Source, SourceLine
 from gpuopt.observe.counters import BESIDE, Counters, check_name
 from gpuopt.observe.profile import profile
+from gpuopt.util.literals import AnyRung, Family
 from gpuopt.util.texts import embedded
 
 REDUCE_ITEMS = 1 << 14  # elements of the run whose counters annotate a source
@@ -218,6 +219,26 @@ def _shown(annotate: bool | Iterable[str]) -> tuple[str, ...]:
     return tuple(check_name(each, "annotate") for each in listed)
 
 
+@overload
+def source(
+    family: Family | Literal["roofline"],
+    variant: AnyRung | int | None = None,
+    *,
+    annotate: bool | Iterable[str] = False,
+) -> Source: ...
+
+
+@overload
+def source(
+    family: Callable[..., Any],
+    variant: Any = ...,
+    *arguments: Any,
+    annotate: bool | Iterable[str] = False,
+    ptx: bool = False,
+    **keywords: Any,
+) -> Source: ...
+
+
 def source(
     family: str | Callable[..., Any],
     variant: Any = None,
@@ -297,7 +318,7 @@ def source(
 
 
 def diff(
-    family: str, a: int | str, b: int | str, *, annotate: bool | Iterable[str] = False
+    family: Family, a: AnyRung | int, b: AnyRung | int, *, annotate: bool | Iterable[str] = False
 ) -> Diff:
     """Compare the sources of two rungs; between neighbours the difference is the lesson.
 

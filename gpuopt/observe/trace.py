@@ -18,6 +18,7 @@ from gpuopt.observe.events import Access, Instruction, Recorded
 from gpuopt.observe.profile import launch_of
 from gpuopt.ptx.kernel import Kernel
 from gpuopt.util.checks import whole
+from gpuopt.util.literals import DeviceName, Family
 from gpuopt.util.svg import Picture
 from gpuopt.util.table import Column, Table
 
@@ -366,13 +367,13 @@ def _rung_call(
 
 
 def trace(
-    family_or_kernel: str | Callable[..., Any],
+    family_or_kernel: Family | Callable[..., Any],
     *arguments: Any,
     block_index: int | tuple[int, ...] = 0,
     warp: int | None = None,
     launch: int = 0,
     events: int = EVENTS_MOST,
-    device: str = "sim",
+    device: DeviceName | str = "sim",
     **keywords: Any,
 ) -> Trace:
     """Trace the threads of one block, for the pictures that explain a kernel.

@@ -26,6 +26,7 @@ from gpuopt.ptx.buffers import (
 )
 from gpuopt.ptx.entries import ONLY_ASCII, Embedded, entries, ptx_error
 from gpuopt.ptx.kernel import Kernel
+from gpuopt.util.literals import DeviceName
 from gpuopt.util.names import nearest
 
 
@@ -310,7 +311,9 @@ class Module(Memory):
             self._core.adopt(number, kept)
 
 
-def load_ptx(text_or_path: str | bytes | os.PathLike[str], device: str | None = None) -> Module:
+def load_ptx(
+    text_or_path: str | bytes | os.PathLike[str], device: DeviceName | str | None = None
+) -> Module:
     """Load CUDA kernels from PTX, for a GPU or a simulated GPU.
 
     ``nvcc -ptx -lineinfo -arch=compute_75 file.cu`` makes PTX for both; `gpuopt.compile` compiles

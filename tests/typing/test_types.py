@@ -1,0 +1,73 @@
+"""Type checkers find the mistakes of calls.py, and only those; names agree with the tables."""
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+import gpuopt
+from gpuopt.families import cases, reduce_axis, stencil1d
+from gpuopt.util import literals
+
+HERE = Path(__file__).parent
+CALLS = HERE / "calls.py"
+
+
+def wrong_lines():
+    lines = CALLS.read_text().splitlines()
+    return {number for number, line in enumerate(lines, 1) if line.endswith("# wrong")}
+
+
+def found_by(command, pattern):
+    """Return the lines of calls.py in which a checker finds an error."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=HERE)
+    found = re.findall(pattern, done.stdout, re.M)
+    assert found, done.stdout + done.stderr
+    return {int(line) for line in found}, done.stdout
+
+
+def test_mypy_finds_the_mistakes():
+    if not importlib.util.find_spec("mypy"):
+        pytest.skip("mypy is not installed: pip install 'gpuopt[types]'")
+    command = [sys.executable, "-m", "mypy", "--follow-imports=silent", "--cache-dir=/dev/null"]
+    found, text = found_by([*command, str(CALLS)], r"calls\.py:(\d+): error")
+    assert found == wrong_lines(), text
+
+
+def test_basedpyright_finds_the_mistakes():
+    program = shutil.which("basedpyright", path=Path(sys.executable).parent) or shutil.which(
+        "basedpyright"
+    )
+    if not program:
+        pytest.skip("basedpyright is not installed: pip install 'gpuopt[types]'")
+    command = [program, "--pythonpath", sys.executable, "--level", "error"]
+    found, text = found_by([*command, str(CALLS)], r"calls\.py:(\d+):\d+ - error")
+    assert found == wrong_lines(), text
+
+
+@pytest.mark.parametrize(
+    ("names", "family"),
+    [
+        ("ReduceRung", "reduce"), ("TransposeRung", "transpose"), ("StencilRung", "stencil1d"),
+        ("VectorRung", "add"), ("VectorRung", "saxpy"), ("MatmulRung", "matmul"),
+    ],
+)  # fmt: skip
+def test_names_of_rungs_are_the_tables(names, family):
+    wanted = {rung.name for rung in gpuopt.rungs(family)}
+    if family == "reduce":
+        wanted |= {rung.name for rung in gpuopt.rungs("reduce_axis")}
+    assert set(get_args(getattr(literals, names))) == wanted
+
+
+def test_other_names_are_the_tables():
+    assert set(get_args(literals.Family)) == set(cases.FAMILIES)
+    assert set(get_args(literals.Ufunc)) == set(reduce_axis.UFUNCS)
+    assert set(get_args(literals.Op)) == {*reduce_axis.UFUNCS, *reduce_axis.OTHERS}
+    assert set(get_args(literals.Mode)) == set(stencil1d.MODES)
+    devices = {"cuda", "cpu", "sim", *(f"sim:{name}" for name in gpuopt.models.GPUS)}
+    assert set(get_args(literals.DeviceName)) == devices
