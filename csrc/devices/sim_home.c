@@ -77,10 +77,7 @@ static int host_admits(uint64_t bytes) {
 }
 
 uint64_t sim_home_total_bytes(const struct sim_preset *preset) {
-    struct sim_limits limits;
-    (void)preset;
-    sim_default_limits(&limits);
-    return limits.device_bytes;
+    return (uint64_t)preset->memory_mib << 20;
 }
 
 uint64_t sim_home_free_bytes(const struct sim_preset *preset) {

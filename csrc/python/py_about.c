@@ -123,7 +123,7 @@ PyObject *py_presets(PyObject *module, PyObject *nothing) {
     } rows[] = {
 #define PRESET(name, title, cc, sms, warps, blocks, threads, grid_x, grid_z, registers,         \
                register_unit, warp_unit, by_block, shared, shared_block, shared_unit, reserved, \
-               banks, group, bank_bytes, coalescing, clock, gbs, f32, f64)                      \
+               banks, group, bank_bytes, coalescing, clock, gbs, f32, f64, memory)              \
     {name,    title,        #coalescing, cc,        sms,           warps,     blocks,           \
      threads, grid_x,       grid_z,      registers, register_unit, warp_unit, by_block,         \
      shared,  shared_block, shared_unit, reserved,  banks,         group,     bank_bytes,       \

@@ -191,6 +191,7 @@ struct sim_preset {
     unsigned bank_bytes;        /* 8: words i and i + banks of 2 * banks words do not conflict */
     enum sim_coalescing coalescing;
     double clock_ghz, bandwidth_gbs, f32_gflops, f64_gflops;
+    unsigned memory_mib;
 };
 
 struct sim_occupancy {

@@ -144,7 +144,7 @@ def _row(outcome: Outcome, one_way: Outcome) -> Row:
         more, what = counted.warp_instructions / first, "instructions"
     parts = probe.parameters["warps that part"]
     if not parts:
-        reading = f"no warp parts: {more:.1f} times the {what} of one way"
+        reading = f"no warp diverges: {more:.1f} times the {what} of one way"
     else:
-        reading = f"warps of a block that part: {parts}; {more:.1f} times the {what} of one way"
+        reading = f"{parts} warps per block diverge; {more:.1f} times the {what} of one way"
     return Row(probe.name, probe.parameters, values, share, reading, probe.deck)

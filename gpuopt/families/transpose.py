@@ -49,7 +49,7 @@ def permutation(axes: Sequence[int] | None, ndim: int) -> tuple[int, ...]:
     order = tuple(number % ndim for number in numbers)
     if len(order) != ndim or len(set(order)) != ndim:
         raise ValueError(
-            f"axes: {numbers} must name each of the {ndim} axes of a once; leave it out to "
+            f"axes: {numbers} must list all {ndim} axes of `a` exactly once; leave it out to "
             "reverse them"
         )
     return order

@@ -530,7 +530,7 @@ def bench(
         cuBLAS's), "cuBLAS" (transposes, through CuPy), "PyTorch", "JAX". Default: all that are
         installed; on a GPU without NumPy and SciPy, but for arrays of the host.
     progress : callable
-        Called with a line for people who wait, and the share of the work that is done.
+        Progress callback: message, fraction from 0 to 1.
     on_result : callable
         Called with a line of text for each work, as soon as it is measured, left out, or found
         wrong: its times, its rate, the ratio to the fastest other library, and the bars.

@@ -258,7 +258,7 @@ def matmul_case_study(
         The "matmul" ladder, if it was measured on this machine already; `n`, `device` and dtype
         are then its own.
     progress : callable
-        Called with a line for people who wait, and the share of the work that is done.
+        Progress callback: message, fraction from 0 to 1.
 
     Returns
     -------

@@ -100,7 +100,7 @@ def ladder(
     seed : int
         Seed of the random items.
     progress : callable
-        Called with a line for people who wait, and the share of the work that is done.
+        Progress callback: message, fraction from 0 to 1.
 
     Returns
     -------

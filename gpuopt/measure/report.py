@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html as _html
 import io
+import math
 import os
 import re
 from collections.abc import Callable, Iterable
@@ -21,6 +22,7 @@ from gpuopt.families import cases
 from gpuopt.measure.ladder import ladder
 from gpuopt.measure.ladder_result import Ladder
 from gpuopt.measure.roofline import Point, Roofline, roofline
+from gpuopt.observe.profile import Profile
 from gpuopt.observe.trace import trace
 from gpuopt.show import ladder_table, plots, terminal
 from gpuopt.util import files
@@ -66,6 +68,7 @@ th,td{padding:.2rem .6rem;text-align:right;white-space:nowrap;font-variant-numer
 th:first-child,td:first-child{text-align:left}
 thead th{white-space:normal;border-bottom:1px solid var(--rule);vertical-align:bottom}
 tbody tr:nth-child(even){background:var(--band)}
+.code tbody tr:nth-child(even){background:none}
 figure{margin:1rem 0}
 figure svg{display:block;width:100%;height:auto;min-width:40rem}
 .plot svg{fill:currentColor;max-width:54rem}
@@ -105,6 +108,8 @@ class Report(Result):
         By family: what a rung did, recorded by the simulated GPU, each with a line about it.
     date, version : str
         When it was made, by which gpuopt.
+    profiles : list of Profile
+        Those of the user's own kernels.
 
     Examples
     --------
@@ -123,6 +128,7 @@ class Report(Result):
     pictures: dict[str, list[tuple[str, Picture]]] = field(default_factory=dict, metadata=UNTOLD)
     date: str = ""
     version: str = ""
+    profiles: list[Profile] = field(default_factory=list, metadata=UNTOLD)
 
     @property
     def device(self) -> Device:
@@ -144,12 +150,25 @@ class Report(Result):
         families = list(dict.fromkeys(each.family for each in self.ladders))
         links = " ".join(f'<a href="#{each}">{each}</a>' for each in families)
         about = f"made {self.date[:16].replace('T', ' ')} UTC by gpuopt {self.version}"
+        summary = "".join(f"<p>{_html.escape(each)}</p>" for each in self.summary())
         return (
-            f'<p class="note">{_html.escape(about)}</p>'
-            f'<nav><a href="#device">device</a> {links}</nav>{_about(self.roofline)}'
+            f'<p class="note">{_html.escape(about)}</p>{summary}'
+            f'<p class="note">{_html.escape(_HOW)}</p>'
+            f'<nav><a href="#device">device</a> {links} <a href="#own">your kernels</a></nav>'
+            + _about(self.roofline)
             + "".join(self._family(each) for each in families)
-            + f'<p class="note">{_html.escape(_HOW)}</p>'
+            + _own(self.profiles)
         )
+
+    def summary(self) -> list[str]:
+        """Return three sentences: the subject, the best ladder, and what limits the rungs."""
+        families = dict.fromkeys(each.family for each in self.ladders)
+        counted = ", ".join(families) or "none"
+        first = (
+            f"This page measures {self.device.description}: its ceilings, and the ladders of "
+            f"{counted}, whose rungs compute the same result, each in another way."
+        )
+        return [first, *filter(None, (_best(self.ladders), _limits(self.roofline)))]
 
     def _family(self, family: str) -> str:
         found = [each for each in self.ladders if each.family == family]
@@ -196,7 +215,85 @@ _HOW = (
 )
 
 
+# --- what was found
+
+
+def _best(ladders: list[Ladder]) -> str:
+    """Return a sentence about the ladder whose rungs gain most."""
+    gains = []
+    for each in ladders:
+        rows = [row for row in each.rows if not row.rung.ceiling]
+        if len(rows) < 2:
+            continue
+        cost = _seconds if each.timed else _instructions
+        best = min(rows, key=cost)
+        gains.append((each.timed, cost(rows[0]) / cost(best), each, rows[0], best))
+    if not gains:
+        return ""
+    timed, gain, ladder_, first, best = max(gains, key=lambda found: found[:2])
+    names = ladder_table.label(best.rung), ladder_table.label(first.rung)
+    if not timed:
+        return (
+            f"The largest step: rung {names[0]} of {ladder_.family} executes {gain:.1f} times "
+            f"fewer warp instructions than rung {names[1]} ({ladder_.title})."
+        )
+    moved = best.algorithm_bytes / _seconds(best)
+    share = ""
+    if not ladder_.flops:
+        share = f"; it reaches {moved / ladder_.copy_bandwidth:.0%} of a plain copy's bandwidth"
+    return (
+        f"The largest step: rung {names[0]} of {ladder_.family} takes "
+        f"{_seconds(best) * 1e6:,.1f} us for the {ladder_.title}, {gain:.1f} times less than "
+        f"rung {names[1]}{share}."
+    )
+
+
+def _seconds(row: Any) -> float:
+    return (row.cold if row.cold.samples else row.warm).median
+
+
+def _instructions(row: Any) -> float:
+    return row.counted.counters.warp_instructions if row.counted else math.inf
+
+
+def _limits(roof: Roofline) -> str:
+    """Return a sentence about what binds the rungs, or about the ceilings."""
+    bounds = [roof.bound(each) for each in roof.points]
+    if not bounds:
+        return (
+            f"Its memory and its arithmetic meet at {roof.ridge():.3g} operations per byte: a "
+            "kernel that does less per byte is bound by memory."
+        )
+    memory = [each for each in bounds if each.unit == "B/s"]
+    best = max(bounds, key=lambda each: each.share)
+    return (
+        f"Memory bounds {len(memory)} of the {len(bounds)} timed rungs; {best.kernel} comes "
+        f"closest to its bound, {best.share:.0%} of {best.ceiling}."
+    )
+
+
 # --- the parts of the page
+
+
+_ADD = """profile = gpuopt.profile(kernel, grid, block, *arguments)
+gpuopt.report(profiles=[profile]).save("report.html")"""
+
+
+def _own(profiles: list[Profile]) -> str:
+    """Return the section about the user's kernels; without any, how to add them."""
+    parts = ['<section id="own"><h2>Your kernels</h2>']
+    if not profiles:
+        parts.append(
+            "<p>None was given. Kernels of <code>gpuopt.compile</code> or <code>load_ptx</code> "
+            f"stand here after:</p><pre>{_html.escape(_ADD)}</pre>"
+        )
+    for each in profiles:
+        parts.append(f'<div class="scroll" tabindex="0">{each._repr_html_()}</div>')
+        if each.launches:
+            parts.append(f'<div class="scroll" tabindex="0">{each.bounds()._repr_html_()}</div>')
+            listing = each.source()._repr_html_()
+            parts.append(f'<div class="scroll code" tabindex="0">{listing}</div>')
+    return "".join(parts) + "</section>"
 
 
 def _figure(svg: str, caption: str) -> str:
@@ -295,7 +392,8 @@ def _ladder(measured: Ladder) -> str:
 
 def _times(measured: Ladder) -> str:
     columns = [ladder_table.TITLE, *ladder_table.TIMED, *ladder_table.DECK]
-    copy = f"A plain copy moves {measured.copy_bandwidth / 1e9:,.0f} GB/s, read and written."
+    rate = ladder_table.amount(measured.copy_bandwidth / 1e9)
+    copy = f"A plain copy moves {rate} GB/s, read and written."
     return _table(Table(columns, ladder_table.titled(measured))) + f'<p class="note">{copy}</p>'
 
 
@@ -332,6 +430,7 @@ def report(
     *,
     quick: bool = False,
     families: Iterable[str] | None = None,
+    profiles: Iterable[Profile] = (),
     progress: Callable[[str, float], None] = lambda text, share: None,
 ) -> Report:
     """Measure a device's ceilings and every ladder, for one page with plots and pictures.
@@ -346,8 +445,10 @@ def report(
         Fewer items and samples: less than a minute.
     families : iterable of str, optional
         Ladders to measure: "reduce", "transpose", ... Default: all.
+    profiles : iterable of Profile
+        Profiles of your own kernels, for a section with their counters, least times and source.
     progress : callable
-        Called with a line of text, and the share of the work that is done, from 0 to 1.
+        Progress callback: message, fraction from 0 to 1.
 
     Returns
     -------
@@ -358,7 +459,7 @@ def report(
     ValueError
         An unknown device or family; the message lists them.
     TypeError
-        `families` is no list of names.
+        `families` is no list of names, `profiles` no list of profiles.
     VerificationError
         A kernel gave a wrong result.
     DeviceError, DeviceMemoryError
@@ -383,6 +484,10 @@ def report(
             raise ValueError(
                 f"families: {each!r} is not a ladder; use some of {known}{nearest(each, FAMILIES)}"
             )
+    own = list(profiles)
+    for each in own:
+        if not isinstance(each, Profile):
+            raise TypeError(f"profiles: must be profiles, not {type(each).__name__}")
     name = device_name(device, "cpu")
     kind = name.partition(":")[0]
     devices = [name, "sim"] if kind == "cpu" else [name]
@@ -394,8 +499,9 @@ def report(
 
     roof = roofline(name, quick=quick, progress=inner)
     made = Report(
-        roof, [], date=datetime.now(UTC).isoformat(timespec="seconds"), version=_core.__version__
-    )
+        roof, [], date=datetime.now(UTC).isoformat(timespec="seconds"), version=_core.__version__,
+        profiles=own,
+    )  # fmt: skip
     for family in wanted:
         for each in devices:
             done += 1

@@ -501,7 +501,7 @@ def roofline(
     fresh : bool
         Measure again, even if this device was measured before.
     progress : callable
-        Called with a line of text, and the share of the work that is done, from 0 to 1.
+        Progress callback: message, fraction from 0 to 1.
 
     Returns
     -------

@@ -439,7 +439,7 @@ def sweep(
         "cuda", "cuda:1" or "cpu" (rungs alone: it has no blocks). Default: GPUOPT_DEVICE; else a
         GPU if there is one, else the cpu.
     progress : callable
-        Called with a line for people who wait, and the share of the work that is done.
+        Progress callback: message, fraction from 0 to 1.
 
     Returns
     -------

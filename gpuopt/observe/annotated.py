@@ -262,7 +262,8 @@ _NUMBER = (
 )
 # A long line wraps; the first line's indent is negative, so that the rest stands further right.
 _CODE = (
-    "margin:0;padding:0 0 0 4ch;text-indent:-4ch;white-space:pre-wrap;overflow-wrap:anywhere;"
+    "margin:0;padding:0 0 0 4ch;min-width:32ch;text-indent:-4ch;white-space:pre-wrap;"
+    "overflow-wrap:anywhere;"
     "font:inherit;color:inherit;background:none"
 )
 

@@ -19,6 +19,11 @@ from gpuopt.util.table import Column, Table, terminal_width
 LABEL = 18  # characters of a rung's number and name, at least
 
 
+def amount(value: float) -> str:
+    """Return a number with the digits that matter."""
+    return Column("value", "", "~").cell({"value": value})
+
+
 def label(rung: Rung) -> str:
     """Return a rung's number and name."""
     return rung.name if rung.number is None else f"{rung.number} {rung.name}"
@@ -179,11 +184,11 @@ def _timed_columns(measured: Ladder) -> list[Column]:
         Column("warm_us", "warm\nus", ",.1f", least=8, keep=9),
         Column("warm_least_us", "least", ",.1f", least=8),
         Column("warm_spread", "spread", ".1%"),
-        Column(f"warm_{rate}", unit, ",.0f"),
+        Column(f"warm_{rate}", unit, "~"),
         Column("step", "step", "{:.2f}x", least=7, keep=7),
         Column("cold_us", "cold\nus", ",.1f", least=10, keep=6),
         Column("cold_spread", "spread", ".1%"),
-        Column(f"cold_{rate}", unit, ",.0f", keep=8),
+        Column(f"cold_{rate}", unit, "~", keep=8),
         Column("of_copy", "of copy", ".0%", keep=5),
         Column("of_reference", "of ref.", ".0%", keep=1),
         *_deck_columns(measured, unit),
@@ -213,7 +218,7 @@ def times(measured: Ladder) -> str:
         _where(measured),
         f"medians of {samples} samples; warm: the same data each time; "
         "cold: other data each time, from memory",
-        f"a plain copy moves {measured.copy_bandwidth / 1e9:,.0f} GB/s cold, read and written",
+        f"a plain copy moves {amount(measured.copy_bandwidth / 1e9)} GB/s cold, read and written",
         "",
         *heads,
         *rows,
@@ -368,8 +373,8 @@ TIMED = (
     Column("step", "step", "{:.2f}x"),
     Column("cold_us", "cold, us", ",.1f"),
     Column("cold_spread", "spread", ".1%"),
-    Column("shown_gflops", "GFLOP/s", ",.0f"),
-    Column("cold_gbs", "GB/s", ",.0f"),
+    Column("shown_gflops", "GFLOP/s", "~"),
+    Column("cold_gbs", "GB/s", "~"),
     Column("of_copy", "of copy", ".0%"),
     Column("reference_us", "reference, us", ",.1f"),
 )

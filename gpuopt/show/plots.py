@@ -428,6 +428,6 @@ def _rates(measured: Ladder, ax: Axes, names: list[str]) -> None:
         copy = measured.copy_bandwidth / 1e9
         low, high = ax.get_xlim()
         ax.set_xlim(low, max(high, copy * (3 if ax.get_xscale() == "log" else 1.25)))
-        ax.axvline(copy, color=INK, lw=1.2, ls="--", label=f"plain copy, {copy:,.0f}")
+        ax.axvline(copy, color=INK, lw=1.2, ls="--", label=f"plain copy, {_number(copy)} GB/s")
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=SMALL,
               frameon=False)  # fmt: skip

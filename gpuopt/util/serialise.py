@@ -144,9 +144,10 @@ class Result:
         """
         try:
             if told["kind"] != cls.KIND or told["format"] != cls.FORMAT:
-                raise KeyError("kind")
+                raise ValueError(f"it is a {told['kind']} of format {told['format']}")
             return _read(cls, cls.upgraded(told), cls.WITHOUT)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
+            fault = f"key {error.args[0]!r} is missing" if isinstance(error, KeyError) else error
             raise ValueError(
-                f"told: is no {cls.KIND} of format {cls.FORMAT}, written by to_dict ({error})"
+                f"told: is no {cls.KIND} of format {cls.FORMAT}, written by to_dict: {fault}"
             ) from None

@@ -56,7 +56,8 @@ class Column:
     title : str
         With the unit; text has its lines one below the other.
     format : str
-        As `format` accepts it, ",.1f", or a pattern, "{:.2f}x". A string is shown as it is.
+        As `format` accepts it, ",.1f", or a pattern, "{:.2f}x"; or "~", the digits that matter. A
+        string is shown as it is.
     scale : float
         Factor from a value to the title's unit: 1e6 for seconds as us.
     left : bool
@@ -81,6 +82,8 @@ class Column:
         if value is None or isinstance(value, str):
             return value or ""
         value = value if self.scale == 1 else value * self.scale
+        if self.format == "~":
+            return f"{value:,.0f}" if value >= 100 or not value else f"{value:.3g}"
         return self.format.format(value) if "{" in self.format else format(value, self.format)
 
 

@@ -29,6 +29,16 @@ def test_free_memory_of_a_simulated_gpu_is_a_share_of_the_hosts():
 
 
 @needs_sim
+def test_presets_have_their_own_memory():
+    found = {each.name: each.memory_total >> 20 for each in gpuopt.devices()}
+    assert found["sim:g80"] == 768 and found["sim:gt200"] == 1024 and found["sim:m2090"] == 6144
+    assert found["sim:h200"] > 140_000
+    module = gpuopt.load_ptx(PTX, device="sim:g80")
+    with pytest.raises(gpuopt.DeviceMemoryError, match="sim:g80: cannot allocate 805306369 bytes"):
+        module.empty((768 << 20) + 1)
+
+
+@needs_sim
 def test_allocations_end_with_the_error_of_a_full_gpu():
     """Memory that is allocated and not yet touched counts as well."""
     told = json.loads(

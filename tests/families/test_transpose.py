@@ -374,10 +374,10 @@ def test_empty_axes(device):
 def test_wrong_axes():
     array = np.zeros((2, 3, 4))
     for error, match, axes in (
-        (ValueError, r"axes: \(0, 1\) must name each of the 3 axes", (0, 1)),
-        (ValueError, "axes: .* must name each of the 3 axes", (0, 1, 1)),
-        (ValueError, "axes: .* must name each of the 3 axes", (0, 1, -2)),
-        (ValueError, "axes: .* must name each of the 3 axes", (0, 1, 2, 0)),
+        (ValueError, r"axes: \(0, 1\) must list all 3 axes", (0, 1)),
+        (ValueError, "axes: .* must list all 3 axes", (0, 1, 1)),
+        (ValueError, "axes: .* must list all 3 axes", (0, 1, -2)),
+        (ValueError, "axes: .* must list all 3 axes", (0, 1, 2, 0)),
         (AxisError, "axes: axis 3 is out of bounds", (0, 1, 3)),
         (AxisError, "axes: axis -4 is out of bounds", (0, 1, -4)),
         (TypeError, "axes: must be a sequence of integers", (0, 1, 2.0)),

@@ -79,13 +79,14 @@ def test_compare_flags_changes_beyond_the_spread(timed, tmp_path):
     slower.rows[2].warm = ladder.Timing(noisy)
     old, new = write(tmp_path / "a", timed.to_dict()), write(tmp_path / "b", [slower.to_dict()])
     found = compare.compare(old, new)
-    lines = {line.split()[1]: line for line in str(found).splitlines()[3:]}
+    lines = {line.split()[1]: line for line in found.sections[0].lines()[3:]}
     assert lines["interleaved"].endswith("slower") and "1.200" in lines["interleaved"]
     assert "faster" in lines["consecutive"] and "0.500" in lines["consecutive"]
     for name in ("sequential", "first-add", "cascading"):
         assert "slower" not in lines[name] and "faster" not in lines[name]
     told = json.loads(json.dumps(found.to_dict()))
-    (section,) = told["sections"]
+    section, counters = told["sections"]
+    assert counters["unit"] == "count"
     assert section["rows"]["1 interleaved"]["cold"]["verdict"] == "slower"
     assert section["rows"]["2 consecutive"]["warm"]["ratio"] == pytest.approx(0.5)
     assert section["rows"]["2 consecutive"]["warm"]["new"] == slower.rows[1].warm.median
@@ -100,7 +101,7 @@ def test_compare_counts_and_ceilings(counted, tmp_path):
     roof = gpuopt.roofline("sim:h200")
     told = {"kind": "reference", "roofline": roof.to_dict(), "ladders": [counted.to_dict()]}
     text = str(compare.compare(write(tmp_path / "a", told), write(tmp_path / "b", told)))
-    assert "warp instructions" in text and "DRAM" in text and "1.000" in text
+    assert "without a change in any counter" in text and "DRAM" in text and "1.000" in text
 
 
 def on_gpu(measured, name, description, factor=1.0):
@@ -117,15 +118,16 @@ def test_compare_tells_devices_of_a_kind_apart(timed, tmp_path):
     old = write(tmp_path / "a", [on_gpu(timed, *first), on_gpu(timed, *second, 3.0)])
     new = write(tmp_path / "b", [on_gpu(timed, *second, 3.0), on_gpu(timed, *first)])
     found = compare.compare(old, new)
-    assert [each.title.split(", ")[1] for each in found.sections] == [
+    sections = [each for each in found.sections if each.unit == "s"]
+    assert [each.title.split(", ")[1] for each in sections] == [
         "NVIDIA A100 -> NVIDIA A100", "NVIDIA H200 -> NVIDIA H200"
     ]  # fmt: skip
-    ratios = [row["warm"].ratio for each in found.sections for row in each.rows.values()]
+    ratios = [row["warm"].ratio for each in sections for row in each.rows.values()]
     assert ratios == pytest.approx([1.0] * len(ratios))
     # One of a kind on either side is compared with it; of two, nobody knows with which.
     other = write(tmp_path / "c", on_gpu(timed, "cuda:0", "NVIDIA B200", 0.5))
     alone = write(tmp_path / "d", on_gpu(timed, *first))
-    (section,) = compare.compare(alone, other).sections
+    section = compare.compare(alone, other).sections[0]
     assert section.title.endswith("NVIDIA H200 -> NVIDIA B200")
     for pair in ((old, other), (other, old)):
         with pytest.raises(ValueError, match="no measurement of the same work"):
@@ -185,7 +187,7 @@ def test_edited_files_are_refused_by_name(path, value, timed, tmp_path):
     told = json.loads(json.dumps(timed.to_dict()))
     bad = write(tmp_path / "bad.json", edit(told, *path, value=value))
     for pair in ((good, bad), (bad, good)):
-        with pytest.raises(ValueError, match=r"bad\.json: is nothing that"):
+        with pytest.raises(ValueError, match=r"bad\.json: is not a gpuopt result file"):
             compare.compare(*pair)
 
 
@@ -204,7 +206,7 @@ def test_edited_files_are_refused_by_name(path, value, timed, tmp_path):
 def test_edited_rooflines_are_refused_by_name(path, value, tmp_path):
     told = gpuopt.roofline("sim:h200").to_dict()
     bad = write(tmp_path / "bad.json", edit(told, *path, value=value))
-    with pytest.raises(ValueError, match=r"bad\.json: is nothing that"):
+    with pytest.raises(ValueError, match=r"bad\.json: is not a gpuopt result file"):
         compare.compare(bad, bad)
 
 

@@ -8,7 +8,7 @@
 static const struct sim_preset presets[] = {
 #define PRESET(name, title, cc, sms, warps, blocks, threads, grid_x, grid_z, registers, unit,  \
                warp_unit, by_block, shared, shared_block, shared_unit, reserved, banks, group, \
-               bank_bytes, coalescing, clock, bandwidth, f32, f64)                             \
+               bank_bytes, coalescing, clock, bandwidth, f32, f64, memory)                     \
     {                                                                                          \
         name,        title,      cc,                                                           \
         sms,         warps,      blocks,                                                       \
@@ -18,7 +18,7 @@ static const struct sim_preset presets[] = {
         shared_unit, reserved,   banks,                                                        \
         group,       bank_bytes, SIM_COALESCE_##coalescing,                                    \
         clock,       bandwidth,  f32,                                                          \
-        f64},
+        f64,         memory},
 #include "sim_preset.def"
 #undef PRESET
 };
