@@ -215,7 +215,7 @@ _HOW = (
 )
 
 
-# --- what was found
+# --- the findings
 
 
 def _best(ladders: list[Ladder]) -> str:
