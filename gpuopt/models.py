@@ -190,14 +190,15 @@ def peak_bandwidth(bus_bits: int, clock: float, transfers: int = 2) -> float:
 
     Notes
     -----
-    Source: decks D0, D2 and D4.
+    Source: decks D0, D2 and D4. D4's GTX 280 is overclocked; the preset "gt200" has the reference
+    card's 141.7 GB/s.
 
     Examples
     --------
     >>> from gpuopt.models import peak_bandwidth
     >>> peak_bandwidth(384, 900e6) / 1e9  # G80
     86.4
-    >>> peak_bandwidth(512, 1.14e9) / 1e9  # GTX 280
+    >>> peak_bandwidth(512, 1.14e9) / 1e9  # deck D4's GTX 280
     145.92
     """
     _positive(bus_bits=bus_bits, clock=clock, transfers=transfers)

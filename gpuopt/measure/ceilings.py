@@ -389,6 +389,8 @@ def _datasheet(device: Device) -> list[Ceiling]:
     width = row["bank_bytes"] * row["banks"]
     banks = width * row["multiprocessors"] * 1e9 * row["clock_ghz"]
     found.append(Ceiling("shared memory", "B/s", clocks * banks))
+    # Three operands of 4 bytes for each multiplication and addition (deck D2: 8 TB/s).
+    found.append(Ceiling("registers", "B/s", 3 * WORD * 1e9 * row["f32_gflops"] / 2))
     for dtype, peak in (("float64", row["f64_gflops"]), ("float32", row["f32_gflops"])):
         if peak:
             found.append(Ceiling(f"FMA {dtype}", "FLOP/s", 1e9 * peak))

@@ -181,7 +181,7 @@ def _roofs(roof: Roofline) -> list[str]:
 def _memories(roof: Roofline) -> list[str]:
     names = [each.name for each in roof.ceilings if each.unit == "B/s"]
     best = []
-    for level in ("DRAM", "L3", "L2", "L1", "shared memory"):
+    for level in ("DRAM", "L3", "L2", "L1", "shared memory", "registers"):
         if any(name == level or name.startswith(f"{level} ") for name in names):
             best.append(roof.ceiling(level).name)
     return best

@@ -66,3 +66,11 @@ def test_ladder_of_matmul_has_registers_and_occupancy():
     assert "deck's" in told and "estimated" in told
     assert all(row.registers > 0 for row in measured.rows)
     assert gpuopt.Ladder.from_dict(measured.to_dict()).rows[0].registers
+
+
+def test_registers_are_a_ceiling():
+    """Deck D2: 12 bytes x 512 x 1.3 GHz = 8 TB/s."""
+    roof = gpuopt.roofline("sim:m2090")
+    assert roof.ceiling("registers").rate == pytest.approx(8e12, rel=0.01)
+    flops = roof.attainable(2 / 12, dtype="float32", memory="registers")
+    assert flops == pytest.approx(roof.ceiling("FMA float32").rate)  # an FMA reads 12 bytes
