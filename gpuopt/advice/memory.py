@@ -7,7 +7,7 @@ from math import gcd
 
 from gpuopt.advice.evidence import LATENCY, Evidence, Sites
 from gpuopt.advice.explanation import Advice
-from gpuopt.observe.counters import SECTOR
+from gpuopt.observe.counters import SECTOR, unit_of
 
 GUIDE = "CUDA C++ Best Practices Guide"
 LEAST_GAIN = 0.04  # of the time; less is no advice
@@ -139,6 +139,37 @@ def uncoalesced(evidence: Evidence) -> Iterator[Advice]:
             reason="A warp's access costs as many 32-byte sectors as its lanes touch.",
             source=f"{GUIDE}, coalesced access to global memory; decks D0, D1 and D3",
         )
+
+
+def against_the_rule(evidence: Evidence) -> Iterator[Advice]:
+    """Find accesses that break the memory rule of a GPU before Kepler, whatever the sectors say."""
+    if unit_of(evidence.launch.device) != "transaction":
+        return
+    told = {each.line for each in uncoalesced(evidence)}
+    c = evidence.counters
+    total = max(1, c.global_load_bytes_moved + c.global_store_bytes_moved)
+    for line, counted in evidence.lines.items():
+        for kind in ("load", "store"):
+            wanted, moved = counted[f"global_{kind}_bytes"], counted[f"global_{kind}_bytes_moved"]
+            lost = (moved - wanted) / total
+            if line in told or not moved or wanted > moved / 2 or lost < LEAST_GAIN:
+                continue
+            each = counted[f"global_{kind}_transactions"] / counted[f"global_{kind}_requests"]
+            yield Advice(
+                "uncoalesced",
+                severity(lost),
+                line,
+                f"The {kind}s break the memory rule of this GPU: the access is uncoalesced there, "
+                "even where later GPUs forgive it.",
+                f"{each:.1f} transactions a request; {wanted / moved:.0%} of the bytes that they "
+                "move are wanted",
+                "Let thread k of a half-warp access word k of a region that begins at a multiple "
+                "of its size (compute capability 1.0), or stage the data in shared memory.",
+                gain=lost,
+                reason="On compute capability 1.0 a half-warp in another order, or misaligned, is "
+                "one transaction a thread; on 1.2 and 2.x whole segments and lines move.",
+                source="decks D0 and D3; CUDA C Programming Guide, compute capabilities 1.x, 2.x",
+            )
 
 
 def partial_sectors(evidence: Evidence) -> Iterator[Advice]:

@@ -21,6 +21,7 @@ RULES = (
     Rule("divergent-barrier", compute.partial_barriers),
     Rule("double-literal", compute.double_literal),
     Rule("uncoalesced", memory.uncoalesced),
+    Rule("uncoalesced", memory.against_the_rule),
     Rule("partial-sectors", memory.partial_sectors),
     Rule("half-dram-access", memory.half_sectors),
     Rule("bank-conflicts", memory.bank_conflicts),
