@@ -109,6 +109,7 @@ struct device_launch {
      * or seconds in which no warp ended. 0: no limit; of steps the simulator's own. */
     uint64_t steps;
     double seconds, idle_seconds;
+    bool unchecked; /* a simulated GPU searches for no race and no uninitialized value */
 };
 
 /* The last axis first; steps count elements. */

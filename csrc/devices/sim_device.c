@@ -494,6 +494,7 @@ static enum status sim_device_launch(struct device *device, const struct device_
         .args = (const void *const *)launch->arguments,
         .flags = (device->collecting ? SIM_LAUNCH_COLLECT : 0u) |
                  (launch->any_grid ? SIM_LAUNCH_ANY_GRID : 0u) |
+                 (launch->unchecked ? SIM_LAUNCH_NO_RACES | SIM_LAUNCH_NO_UNINIT : 0u) |
                  (device->recording && !device->collecting ? SIM_LAUNCH_STATEMENTS : 0u),
         .host_threads = (unsigned)host_threads(),
         .steps = launch->steps,

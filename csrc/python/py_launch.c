@@ -142,12 +142,14 @@ int py_launch_read(PyObject *arguments, struct given *given) {
     struct device_launch *launch = &given->launch;
     PyObject *tuple;
     unsigned long long steps;
-    if (!PyArg_ParseTuple(arguments, "s(III)(III)IO!(Kdd)", &given->name, &launch->grid[0],
+    int checked;
+    if (!PyArg_ParseTuple(arguments, "s(III)(III)IO!(Kddp)", &given->name, &launch->grid[0],
                           &launch->grid[1], &launch->grid[2], &launch->block[0], &launch->block[1],
                           &launch->block[2], &launch->shared_bytes, &PyTuple_Type, &tuple, &steps,
-                          &launch->seconds, &launch->idle_seconds))
+                          &launch->seconds, &launch->idle_seconds, &checked))
         return -1;
     launch->steps = steps;
+    launch->unchecked = !checked;
     const unsigned count = (unsigned)PyTuple_Size(tuple);
     given->values = PyMem_Calloc(count + 1u, sizeof *given->values);
     given->sizes = PyMem_Calloc(count + 1u, sizeof *given->sizes);

@@ -38,6 +38,7 @@ void sim_gpu_close(struct sim_gpu *gpu, uint64_t *leaks, uint64_t *leaked_bytes)
             count += !gpu->regions[i].module_owned;
             bytes += gpu->regions[i].module_owned ? 0 : gpu->regions[i].bytes;
         }
+        sim_heap_close(gpu);
         sim_memory_close(gpu);
         free(gpu->rows);
         pthread_mutex_destroy(&gpu->lock);

@@ -334,6 +334,11 @@ static enum sim_status open_run(struct sim_run *run, struct sim_error *error) {
         if (status)
             return status;
     }
+    if (k->allocates) {
+        enum sim_status status = sim_heap_open(run->gpu, error);
+        if (status)
+            return status;
+    }
     for (size_t i = 0; i < run->gpu->region_count; i++) {
         struct sim_region *r = &run->gpu->regions[i];
         if (!r->touched)

@@ -96,10 +96,16 @@ def dimensions(value: Any, name: str, most: tuple[int, int, int]) -> tuple[int, 
 IDLE_SECONDS = 45.0  # a launch none of whose warps ends for this long counts as endless
 
 
-def limits_of(steps: Any, time_limit: Any, device: str) -> tuple[int, float, float]:
+# steps, seconds, seconds without a warp's end (0: no limit); whether all checks are on
+Limits = tuple[int, float, float, bool]
+
+
+def limits_of(steps: Any, time_limit: Any, check: Any, device: str) -> Limits:
     """Return a launch's limits in the form of `_core`."""
+    if not isinstance(check, bool):
+        raise TypeError(f"check: must be True or False, not {check!r:.60}")
     if steps is None and time_limit is None:
-        return 0, 0.0, IDLE_SECONDS
+        return 0, 0.0, IDLE_SECONDS, check
     if not device.startswith("sim"):
         name = "steps" if time_limit is None else "time_limit"
         raise ValueError(f"{name}: only a simulated GPU can end a kernel, and this is {device}")
@@ -110,9 +116,9 @@ def limits_of(steps: Any, time_limit: Any, device: str) -> tuple[int, float, flo
     if steps is not None and not 1 <= number < 1 << 64:
         raise ValueError(f"steps: {number} is not a number of warp instructions; use 1 or more")
     if time_limit is None:
-        return number, 0.0, IDLE_SECONDS
+        return number, 0.0, IDLE_SECONDS, check
     if not isinstance(time_limit, int | float | np.integer | np.floating):
         raise TypeError(f"time_limit: must be a number of seconds, not {time_limit!r:.60}")
     if not time_limit > 0:
         raise ValueError(f"time_limit: {time_limit} is not above 0; use seconds, or math.inf")
-    return number, 0.0 if math.isinf(time_limit) else float(time_limit), 0.0
+    return number, 0.0 if math.isinf(time_limit) else float(time_limit), 0.0, check

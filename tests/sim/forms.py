@@ -23,7 +23,7 @@ SPACES = ["", "global", "shared", "local", "const", "param", "shared::cta", "sha
 SCOPES = ["", "cta", "gpu", "sys", "cluster"]
 
 HEADER = ".version 9.0\n.target sm_{}\n.address_size 64\n"
-REGISTERS = ".reg .b16 %h<9>; .reg .b32 %r<9>; .reg .b64 %l<9>; .reg .pred %p<9>;"
+REGISTERS = ".reg .b8 %b<9>; .reg .b16 %h<9>; .reg .b32 %r<9>; .reg .b64 %l<9>; .reg .pred %p<9>;"
 
 # signature, opcodes, slots: t is a register of the type, w of twice its width, r of 32 bits, p a
 # predicate, P and S a pair of predicates, of a value and one, 0 a number
@@ -55,6 +55,11 @@ ARITHMETIC = [
     ("rrrr", ["dp4a"], [INTEGERS + BITS, INTEGERS + BITS]),
     ("rrrr", ["dp2a"], [HALF, INTEGERS + BITS, INTEGERS + BITS]),
     ("rrrr", ["vadd4", "vsub4", "vabsdiff4"], [*[["u32", "s32"]] * 3, ["", "sat", "add", "rn"]]),
+    ("tlll", ["fma"], [ROUNDING, FTZ, SAT, ["f32x2"]]),
+    ("tll", ["add", "sub", "mul"], [ROUNDING, FTZ, SAT, ["f32x2"]]),
+    ("rhr", ["add", "sub"], [ROUNDING, FTZ, SAT, ["f32"], ["f16", "bf16"]]),
+    ("rhhr", ["fma"], [ROUNDING, FTZ, SAT, ["f32"], ["f16", "bf16"]]),
+    ("rrrr", ["min", "max"], [FTZ, NAN, ["", "abs", "xorsign.abs"], ["f32"]]),
     ("ttr", ["shl", "shr"], [TYPES]),
     ("tttt0", ["lop3"], [TYPES]),
     ("tttr", ["shf"], [["", "l", "r"], ["", "wrap", "clamp"], TYPES]),
@@ -86,7 +91,7 @@ def width(type_):
     if type_ == "pred" or not type_:
         return "p"
     if type_.endswith("x2"):
-        return "32"
+        return "64" if type_ == "f32x2" else "32"
     bits = "".join(c for c in type_ if c.isdigit())[-2:]
     return {"8": "16", "16": "16", "32": "32", "64": "64"}.get(bits, "32")
 
@@ -99,6 +104,8 @@ def operands(signature, type_):
         "t": lambda i: f"{register[width(type_)]}{i}",
         "w": lambda i: f"{twice[width(type_)]}{i}",
         "r": lambda i: f"%r{i}",
+        "h": lambda i: f"%h{i}",
+        "l": lambda i: f"%l{i}",
         "p": lambda i: f"%p{i}",
         "P": lambda i: f"%p{i}|%p{i + 4}",
         "S": lambda i: f"%r{i}|%p{i + 4}",
@@ -124,6 +131,53 @@ def conversions():
             count = 2 if to.endswith("x2") else 1
             sources = operands("t" + "t" * count, source).split(", ")[1:]
             yield named("cvt", r, f, u, s, to, source), ", ".join([operands("t", to), *sources])
+
+
+def narrow_conversions():
+    """Formats of 8 bits and fewer, tf32, and conversions that saturate or pack."""
+    small = ["e4m3x2", "e5m2x2", "e2m3x2", "e3m2x2", "ue8m0x2"]
+    for r, s, u in itertools.product([*ROUNDING, "rna"], ["", "satfinite"], RELU):
+        for to in small:
+            yield named("cvt", r, s, u, to, "f32"), "%h0, %r1, %r2"
+            for half in ("f16x2", "bf16x2"):
+                yield named("cvt", r, s, u, to, half), "%h0, %r1"
+                yield named("cvt", r, u, half, to), "%r0, %h1"
+        yield named("cvt", r, s, u, "e2m1x2", "f32"), "%b0, %r1, %r2"
+        yield named("cvt", r, u, "f16x2", "e2m1x2"), "%r0, %b1"
+        yield named("cvt", r, s, u, "tf32", "f32"), "%r0, %r1"
+        for to in ("f16", "bf16"):
+            yield named("cvt", r, s, u, to, "f32"), "%h0, %r1"
+            yield named("cvt", r, s, u, to + "x2", "f32"), "%r0, %r1, %r2"
+    for to, source in itertools.product([*INTEGERS, "u4", "s4", "u2", "s2"], ["s32", "u32"]):
+        yield named("cvt.pack.sat", to, source), "%r0, %r1, %r2"
+        yield named("cvt.pack.sat", to, source, "b32"), "%r0, %r1, %r2, %r3"
+
+
+def asynchronous():
+    done = "shared::cluster.mbarrier::complete_tx::bytes"
+    for vector, type_ in itertools.product(
+        ["", "v2", "v4"], [*INTEGERS, *BITS, "f16", "f32", "f64"]
+    ):
+        count = {"": 1, "v2": 2, "v4": 4}[vector]
+        value = operands("t" * count, type_)
+        value = value if count == 1 else "{" + value + "}"
+        for weak in ("", "weak"):
+            yield named("st.async", weak, done, vector, type_), f"[%r8], {value}, [%r7]"
+    for op, type_ in itertools.product(
+        ["add", "min", "max", "inc", "dec", "and", "or", "xor"], TYPES
+    ):
+        yield (
+            named("red.async.relaxed.cluster", done, op, type_),
+            f"[%r8], {operands('t', type_)}, [%r7]",
+        )
+    for op, noftz, vector, type_ in itertools.product(
+        ["add", "min", "max"], ["", "noftz"], ["v2", "v4", "v8"], FLOATS
+    ):
+        value = "{" + operands("t" * int(vector[1]), type_) + "}"
+        yield named("atom.global", op, noftz, vector, type_), f"{value}, [%l8], {value}"
+        yield named("red.global", op, noftz, vector, type_), f"[%l8], {value}"
+    for op in ("and", "or", "xor"):
+        yield named("lop3", op, "b32"), "%r0|%p0, %r1, %r2, %r3, 0x3f, %p1"
 
 
 def selections():
@@ -225,6 +279,8 @@ def forms():
             for opcode in opcodes
         ),
         conversions(),
+        narrow_conversions(),
+        asynchronous(),
         selections(),
         memory(),
         barriers(),

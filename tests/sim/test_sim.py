@@ -11,7 +11,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "csrc" / "sim"
-PTX = [*sorted((ROOT / "tests" / "ptx").glob("*.ptx")), ROOT / "tests" / "sim" / "speed.ptx"]
+PTX = [
+    each for folder in ("ptx", "sim") for each in sorted((ROOT / "tests" / folder).glob("*.ptx"))
+]
 FLAGS = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 
 
@@ -204,18 +206,26 @@ HOSTILE = {
         kernel(
             "\t.reg .b64 %p;\nP: .callprototype _ ();\n\tmov.u64 %p, 0;\n\tcall %p, (), P;\n\tret;"
         ),
-        LAUNCH + "// fails: UNSUPPORTED no function pointers",
+        LAUNCH + "// finding: BAD_CALL null pointer",
     ),
     "address_of_a_function": (
-        kernel("\t.reg .b64 %p;\n\tmov.u64 %p, f;\n\tret;", ".func f() { ret; }"),
-        LAUNCH + "// fails: UNSUPPORTED no function pointers",
-    ),
-    "call_malloc": (
         kernel(
-            "\t.param .b64 p;\n\t.param .b64 q;\n\tst.param.b64 [p], 4;\n\tcall (q), malloc, (p);\n\tret;",
+            "\t.reg .b64 %p;\n\t.param .b32 q;\nP: .callprototype (.param .b32 _) _ ();\n"
+            "\tmov.u64 %p, f;\n\tcall (q), %p, (), P;\n\tret;",
+            ".func f() { ret; }",
+        ),
+        LAUNCH + "// finding: BAD_CALL another type",
+    ),
+    "call_malloc_of_two": (
+        kernel(
+            "\t.param .b64 p;\n\t.param .b64 q;\n\tst.param.b64 [p], 4;\n\tcall (q), malloc, (p, p);\n\tret;",
             ".extern .func (.param .b64 r) malloc(.param .b64 n);",
         ),
-        LAUNCH + "// fails: UNSUPPORTED allocate it before the launch",
+        LAUNCH + "// fails: SYNTAX 'malloc' takes one argument",
+    ),
+    "call_without_a_body": (
+        kernel("\tcall g, ();\n\tret;", ".extern .func g();"),
+        LAUNCH + "// fails: UNSUPPORTED which has no body",
     ),
     "assertion_without_places": (
         kernel("\tcall __assertfail, ();\n\tret;", ".extern .func __assertfail();"),

@@ -121,6 +121,7 @@ struct sim_symbol {
     uint64_t bytes, align; /* VAR */
     uint64_t address;      /* VAR: device address, or offset in its space */
     int is_extern, is_entry_param, is_return;
+    struct sim_symbol *in_register; /* .param: of a .reg parameter, the register */
     uint8_t compared;               /* .param: its value is an operand of a compare-and-swap */
     struct sim_function *function;  /* FUNC */
     struct sim_label_list *targets; /* TABLE (.branchtargets) */
@@ -194,6 +195,8 @@ struct sim_function {
     unsigned max_threads, cluster_blocks; /* 0 where not stated */
     uint32_t block[3];                    /* the only one allowed; 0 where not stated */
     struct sim_function *next;
+    uint32_t ordinal;          /* in the module, from 1: its address, for indirect calls */
+    uint8_t address_taken;     /* by a variable's initial value */
     struct sim_kernel *kernel; /* once decoded */
     struct sim_parsed *parsed; /* while a kernel is being decoded */
 };
@@ -222,12 +225,20 @@ struct sim_file_name {
     int system; /* a toolkit header: work there is the caller's */
 };
 
+struct sim_function_use {
+    struct sim_name name;
+    uint8_t *host;
+    uint64_t more, mask; /* is added to the address; the bits that are kept, shifted down */
+    uint32_t bytes;
+};
+
 struct sim_module {
     struct sim_gpu *gpu;
     struct sim_arena arena;
     char *text;
     size_t bytes;
     unsigned target;
+    int specific; /* the target has a letter, as sm_100a */
     struct sim_function *functions, **last_function;
     struct sim_function **by_name; /* hash table */
     uint32_t function_count, table_size;
@@ -235,10 +246,13 @@ struct sim_module {
     uint32_t entry_count;
     struct sim_symbol **globals;  /* hash table of module variables */
     struct sim_symbol *variables; /* the same, listed */
+    struct sim_symbol *statics;   /* those that functions declare */
     uint32_t global_table;
     uint64_t shared_bytes; /* all module-level shared variables together */
     struct sim_file_name *files;
     uint32_t file_count, file_capacity;
+    struct sim_function_use *uses; /* functions' addresses among initial values, while loading */
+    uint32_t use_count, use_capacity;
     uint64_t *allocations;
     uint32_t allocation_count, allocation_capacity;
     struct sim_module *next;
@@ -333,6 +347,16 @@ enum sim_order {
     SIM_ORDER_ACQ_REL
 };
 
+/* Formats of 8 bits and fewer, of which registers hold two: name in PTX, mantissa bits, bias, code
+ * of the largest number and of NaN (or, without NaN, of that number), bits. */
+/* clang-format off */
+#define SIM_SMALL_FORMATS(X)                                                                     \
+    X(E4M3, "e4m3x2", 3, 7, 0x7e, 0x7f, 8)  X(E5M2, "e5m2x2", 2, 15, 0x7b, 0x7f, 8)              \
+    X(E2M3, "e2m3x2", 3, 1, 0x1f, 0x1f, 6)  X(E3M2, "e3m2x2", 2, 3, 0x1f, 0x1f, 6)               \
+    X(E2M1, "e2m1x2", 1, 1, 0x07, 0x07, 4)
+/* clang-format on */
+enum { SIM_SMALL_RELU = 64, SIM_SMALL_FINITE = 128, SIM_SMALL_AWAY = 256, SIM_SMALL_SIGNED = 512 };
+
 #define SIM_NO_SLOT UINT32_MAX
 
 /* Variants that the decoder stores in sim_insn.sub. */
@@ -343,6 +367,7 @@ enum sim_atomic {
 #undef SIM_X
 };
 enum { SIM_LD_PLAIN, SIM_LD_COMPARED }; /* struct sim_statement's `compared` */
+enum { SIM_CALL_DIRECT, SIM_CALL_INDIRECT };
 enum { SIM_SHFL_UP, SIM_SHFL_DOWN, SIM_SHFL_BFLY, SIM_SHFL_IDX };
 enum { SIM_VOTE_ALL, SIM_VOTE_ANY, SIM_VOTE_UNI, SIM_VOTE_BALLOT };
 enum { SIM_BAR_SYNC, SIM_BAR_ARRIVE, SIM_BAR_POPC, SIM_BAR_AND, SIM_BAR_OR };
@@ -359,7 +384,8 @@ enum {
     SIM_MBAR_PENDING,
     SIM_MBAR_CPASYNC
 };
-enum { SIM_CALL_VPRINTF, SIM_CALL_ASSERT };
+enum { SIM_BULK_IN, SIM_BULK_OUT, SIM_BULK_WITHIN }; /* of shared memory */
+enum { SIM_CALL_VPRINTF, SIM_CALL_ASSERT, SIM_CALL_MALLOC, SIM_CALL_FREE };
 enum { SIM_SCOPE_CTA, SIM_SCOPE_GPU, SIM_SCOPE_SYS };
 
 /* How an address is formed, in sim_insn.dst2 of memory instructions. */
@@ -397,6 +423,7 @@ struct sim_code_function {
     uint32_t registers_offset, const_offset, const_bytes;
     const uint8_t *constants;
     uint32_t local_bytes, local_align;
+    uint32_t scratch; /* offset in local memory: arguments of calls that are no variables */
     uint32_t param_count, return_count;
     uint32_t *param_offsets, *param_sizes, *return_offsets,
         *return_sizes; /* in the function's local memory */
@@ -420,7 +447,7 @@ struct sim_kernel {
     uint64_t shared_bytes;                /* static, module-level and reserved included */
     uint32_t reserved_at, reserved_bytes; /* the system's part of shared_bytes */
     uint32_t registers;
-    int communicates, recursive;
+    int communicates, recursive, allocates;
     unsigned kernel_file;
 };
 
@@ -468,6 +495,12 @@ int sim_special_find(const char *name, size_t length); /* -1 if none */
 #define SIM_LOCAL_WINDOW 0x0000710000000000ull
 #define SIM_PARAM_WINDOW 0x0000720000000000ull
 #define SIM_WINDOW_BYTES 0x0000010000000000ull
+/* Addresses of functions lie in no memory. */
+#define SIM_FUNCTION_BASE 0x0000780000000000ull
+#define SIM_FUNCTION_BYTES 16u
+static inline uint64_t sim_function_address(const struct sim_function *function) {
+    return SIM_FUNCTION_BASE + (uint64_t)function->ordinal * SIM_FUNCTION_BYTES;
+}
 
 struct sim_region {
     uint64_t base, bytes;
@@ -505,8 +538,9 @@ struct sim_gpu {
     size_t texture_count;
     struct sim_module *modules;
     uint32_t launches;
-    uint64_t grid_sync; /* the barrier of cooperative launches */
-    uint16_t *rows;     /* hash table: mnemonic to index + 1 in sim_lane_ops */
+    uint64_t grid_sync;    /* the barrier of cooperative launches */
+    struct sim_heap *heap; /* see sim_heap.c; NULL until a kernel needs it */
+    uint16_t *rows;        /* hash table: mnemonic to index + 1 in sim_lane_ops */
 };
 #define SIM_ROW_TABLE 4096u
 
@@ -519,6 +553,17 @@ void sim_memory_mark(struct sim_region *region, uint64_t offset, uint64_t bytes)
 int sim_memory_is_valid(const struct sim_region *region, uint64_t offset, uint64_t bytes);
 void sim_memory_close(struct sim_gpu *gpu);
 void sim_memory_forget_races(struct sim_gpu *gpu, struct sim_region *region);
+
+/* ---- sim_heap.c: memory that kernels allocate ---- */
+struct sim_taken {
+    struct sim_region *region;
+    uint64_t offset, bytes;
+};
+enum sim_status sim_heap_open(struct sim_gpu *gpu, struct sim_error *error);
+void sim_heap_close(struct sim_gpu *gpu);
+/* The address of a block, or 0. */
+uint64_t sim_heap_take(struct sim_gpu *gpu, uint64_t bytes, struct sim_taken *taken);
+int sim_heap_give(struct sim_gpu *gpu, uint64_t address); /* 0: there is no such block */
 
 int sim_add(uint64_t a, uint64_t b, uint64_t *sum); /* 0 on overflow */
 int sim_multiply(uint64_t a, uint64_t b, uint64_t *product);

@@ -338,12 +338,6 @@ INLINE uint16_t round_bf16(double x, int mode) { return round_small(x, 7, -126, 
 INLINE uint16_t to_f16(double x) { return round_f16(x, 0); }
 INLINE uint16_t to_bf16(double x) { return round_bf16(x, 0); }
 
-/* 10 bits of mantissa, ties away from zero. */
-INLINE uint32_t to_tf32(float x) {
-    const uint32_t u = bits32(x);
-    return (u & 0x7f800000u) == 0x7f800000u ? bits32(canon(x)) : (u + 0x1000u) & ~0x1fffu;
-}
-
 /* a + b rounded to odd: rounding that to at most 51 bits equals one rounding of the exact sum */
 INLINE double odd_add(double a, double b) {
     double s = a + b, t = s - a, error = (a - (s - t)) + (b - t);
@@ -367,6 +361,8 @@ INLINE double odd_u16(uint16_t x) { return x; }
 INLINE double odd_s16(int16_t x) { return x; }
 INLINE double odd_u32(uint32_t x) { return x; }
 INLINE double odd_s32(int32_t x) { return x; }
+
+#include "sim_lane_small.h"
 
 /* ---- the functions ---- */
 

@@ -33,6 +33,28 @@ static enum sim_status finish_constants(struct sim_decoder *d, uint32_t first) {
 
 #define FRAME_MOST (1u << 28)
 
+/* Parameters or results are registers: they live before the first and after the last statement. */
+static int has_registers(const struct sim_parsed *f) {
+    int any = 0;
+    for (uint32_t i = 0; i < f->param_count; i++)
+        any |= f->params[i]->in_register != NULL;
+    for (uint32_t i = 0; i < f->return_count; i++)
+        any |= f->returns[i]->in_register != NULL;
+    return any;
+}
+
+/* Moves parameters to their registers, or results from them. */
+static enum sim_status move_formals(struct sim_decoder *d, struct sim_symbol **list, uint32_t count,
+                                    enum sim_op op) {
+    enum sim_status status = SIM_OK;
+    for (uint32_t i = 0; !status && i < count; i++) {
+        const struct sim_symbol *reg = list[i]->in_register;
+        if (reg && reg->reg != UINT32_MAX)
+            status = sim_frame_access(d, op, reg->type, list[i]->address, d->slots[reg->reg]);
+    }
+    return status;
+}
+
 static enum sim_status lay_out_frame(struct sim_decoder *d) {
     struct sim_parsed *f = d->f;
     uint64_t at = SIM_TEMPS * SIM_LANES * 8;
@@ -53,7 +75,8 @@ static enum sim_status lay_out_frame(struct sim_decoder *d) {
                             "PTX line %u: 128-bit registers (in %.120s)", f->function->line,
                             f->function->c_name);
     uint32_t registers;
-    if (!sim_allocate_registers(d, &at, &registers)) { /* too large to analyze: one slot each */
+    if (has_registers(f) ||
+        !sim_allocate_registers(d, &at, &registers)) { /* too large to analyze: one slot each */
         for (uint32_t i = 0; i < f->reg_count && at < FRAME_MOST; i++) {
             uint32_t bytes =
                 f->reg_types[i] == SIM_T_PRED ? 4 : sim_storage(f->reg_types[i]) * SIM_LANES;
@@ -98,11 +121,18 @@ static enum sim_status split_mnemonic(struct sim_decoder *d, struct sim_mnemonic
 
 /* Rejects a form that PTX lacks, or that requires a newer target than the module's. */
 static enum sim_status check_form(struct sim_decoder *d) {
-    const unsigned target = sim_form_target(d->m);
+    const unsigned found = sim_form_target(d->m), target = found & ~SIM_FORM_SPECIFIC;
     const int shown = sim_shown(d->s->mnemonic);
+    const char *lacks = sim_form_lacks(d->m);
+    if (!target && lacks)
+        return sim_refuse(d, "unsupported instruction '%.*s': the simulated GPU lacks %s", shown,
+                          d->s->mnemonic.text, lacks);
     if (!target)
         return sim_refuse(d, "unsupported instruction '%.*s': there is no such form", shown,
                           d->s->mnemonic.text);
+    if (found & SIM_FORM_SPECIFIC && d->module->target && !d->module->specific)
+        return sim_refuse(d, "'%.*s' needs .target sm_%ua or another with a letter, not sm_%u",
+                          shown, d->s->mnemonic.text, target, d->module->target);
     if (d->module->target && d->module->target < target)
         return sim_refuse(d, "'%.*s' needs .target sm_%u or later, not sm_%u", shown,
                           d->s->mnemonic.text, target, d->module->target);
@@ -140,6 +170,14 @@ static enum sim_status look_up(struct sim_decoder *d) {
 
 /* ---- control flow ---- */
 
+/* A call through a register: its lanes may go to different functions, and meet after it. */
+static int is_indirect(const struct sim_statement *s) {
+    if (!sim_begins_with(s, "call") || !s->count)
+        return 0;
+    const struct sim_operand *target = &s->operands[s->operands[0].kind == SIM_O_LIST];
+    return (s->operands[0].kind != SIM_O_LIST || s->count > 1) && target->kind == SIM_O_REG;
+}
+
 static int ends_block(const struct sim_statement *s) {
     static const char *const names[] = {"bra", "ret", "exit", "brx", "trap"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -148,7 +186,7 @@ static int ends_block(const struct sim_statement *s) {
             (s->mnemonic.length == length || s->mnemonic.text[length] == '.'))
             return 1;
     }
-    return 0;
+    return is_indirect(s);
 }
 
 static enum sim_status start_block(struct sim_decoder *d) {
@@ -205,6 +243,8 @@ static enum sim_status decode_function(struct sim_decoder *d) {
         d->s = NULL;
         if (d->statement_block[i] != UINT32_MAX)
             status = start_block(d);
+        if (!i && !status)
+            status = move_formals(d, f->params, f->param_count, SIM_OP_LD);
         d->s = &f->statements[i];
         if (!status)
             status = decode_statement(d);
@@ -212,6 +252,8 @@ static enum sim_status decode_function(struct sim_decoder *d) {
     d->s = NULL;
     if (!status)
         status = start_block(d);
+    if (!status)
+        status = move_formals(d, f->returns, f->return_count, SIM_OP_ST);
     in.op = f->function->is_entry ? SIM_OP_EXIT : SIM_OP_RET;
     in.flags = SIM_F_HELPER;
     if (!status)
@@ -237,23 +279,31 @@ static enum sim_status add_function(struct sim_decoder *d, struct sim_function *
     return SIM_OK;
 }
 
-/* Collects the kernel and every function that it may call. */
+static enum sim_status collect(struct sim_decoder *d, struct sim_function *f) {
+    return f && f->has_body && !f->parsed && !f->is_entry ? add_function(d, f) : SIM_OK;
+}
+
+/* Collects the kernel and every function that it may call: by name, by an address that it takes
+ * or, if it calls by address, any whose address is a variable's initial value. */
 static enum sim_status collect_functions(struct sim_decoder *d) {
     enum sim_status status = add_function(d, d->kernel->function);
+    int any = 0;
     for (uint32_t i = 0; !status && i < d->parsed_count; i++) {
         struct sim_parsed *f = d->parsed[i];
         for (uint32_t n = 0; !status && n < f->count; n++) {
             const struct sim_statement *s = &f->statements[n];
-            if (s->mnemonic.length < 4 || memcmp(s->mnemonic.text, "call", 4) != 0)
+            const int indirect = is_indirect(s);
+            if (!sim_begins_with(s, "call") && !sim_begins_with(s, "mov"))
                 continue;
-            for (uint32_t o = 0; !status && o < s->count; o++) {
-                if (s->operands[o].kind != SIM_O_LABEL)
-                    continue;
-                struct sim_function *callee = sim_module_function(
-                    d->module, s->operands[o].name.text, s->operands[o].name.length);
-                if (callee && callee->has_body && !callee->parsed && !callee->is_entry)
-                    status = add_function(d, callee);
-            }
+            for (uint32_t o = 0; !status && o < s->count && !indirect; o++)
+                if (s->operands[o].kind == SIM_O_LABEL)
+                    status = collect(d, sim_module_function(d->module, s->operands[o].name.text,
+                                                            s->operands[o].name.length));
+            for (struct sim_function *each = d->module->functions;
+                 each && indirect && !any && !status; each = each->next)
+                if (each->address_taken)
+                    status = collect(d, each);
+            any |= indirect;
         }
     }
     return status;
@@ -294,6 +344,20 @@ static uint64_t lay_out_module_shared(struct sim_decoder *d) {
     return shared;
 }
 
+/* The most arguments and results of one call that are registers or constants. */
+static uint32_t loose_arguments(const struct sim_parsed *f) {
+    uint32_t most = 0;
+    for (uint32_t n = 0; n < f->count; n++) {
+        const struct sim_statement *s = &f->statements[n];
+        uint32_t count = 0;
+        for (uint32_t o = 0; sim_begins_with(s, "call") && o < s->count; o++)
+            for (uint32_t i = 0; s->operands[o].kind == SIM_O_LIST && i < s->operands[o].count; i++)
+                count += s->operands[o].items[i].kind != SIM_O_SYMBOL;
+        most = count > most ? count : most;
+    }
+    return most;
+}
+
 static enum sim_status lay_out_memory(struct sim_decoder *d) {
     struct sim_kernel *k = d->kernel;
     uint64_t shared = lay_out_module_shared(d), dynamic_align = 16;
@@ -314,7 +378,9 @@ static enum sim_status lay_out_memory(struct sim_decoder *d) {
                                 "PTX line %u: %.120s needs too much %s memory", f->function->line,
                                 f->function->c_name, shared > (1u << 24) ? "shared" : "local");
         }
-        k->functions[i].local_bytes = (uint32_t)align_up(local, 16);
+        local = align_up(local, 16);
+        k->functions[i].scratch = (uint32_t)local;
+        k->functions[i].local_bytes = (uint32_t)align_up(local + 8ull * loose_arguments(f), 16);
     }
     if (k->reserved_bytes) {
         k->reserved_at = (uint32_t)align_up(shared, 16);

@@ -1,5 +1,6 @@
 /* sim_decode.h: declarations shared by the decoder's files: sim_decode.c (functions, frames),
- * sim_emit.c (helpers of all), sim_decode_operand.c, sim_decode_lane.c (arithmetic),
+ * sim_emit.c (helpers of all), sim_decode_operand.c, sim_decode_lane.c and
+ * sim_decode_packed.c (arithmetic),
  * sim_decode_memory.c (memory), sim_decode_special.c (control flow, barriers, warp-wide
  * instructions) and sim_decode_compared.c (loads that begin a compare-and-swap).
  */
@@ -87,6 +88,10 @@ enum sim_status sim_lane_row(struct sim_decoder *d, int row, unsigned mods, uint
                              const uint32_t *sources, int helper);
 enum sim_status sim_lane(struct sim_decoder *d, const char *mnemonic, unsigned mods, uint32_t dst,
                          const uint32_t *sources, int helper);
+/* A load or store of the function's own local memory, at a fixed offset; no instruction of the
+ * program. */
+enum sim_status sim_frame_access(struct sim_decoder *d, enum sim_op op, enum sim_type type,
+                                 uint64_t offset, uint32_t slot);
 enum sim_status sim_extra(struct sim_decoder *d, uint32_t value, uint32_t *index);
 enum sim_status sim_symbol_address(struct sim_decoder *d, const struct sim_symbol *symbol,
                                    uint64_t *address);
@@ -98,6 +103,11 @@ enum sim_type sim_last_type(const struct sim_decoder *d, uint32_t from_end);
 unsigned sim_modifiers(const struct sim_decoder *d);
 
 enum sim_status sim_decode_lane(struct sim_decoder *d);
+/* sim_decode_packed.c */
+sim_decode_fn sim_decode_packed(const struct sim_decoder *d); /* NULL: another file's */
+int sim_is_narrow(const struct sim_decoder *d);               /* a conversion of that file's */
+enum sim_status sim_decode_narrow(struct sim_decoder *d);
+enum sim_status sim_decode_three(struct sim_decoder *d);
 int sim_find_lane(const struct sim_decoder *d, unsigned *mods); /* row of d->m; -1: none */
 /* One function for each instruction that is no lane operation. */
 /* clang-format off */

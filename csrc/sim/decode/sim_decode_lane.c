@@ -46,6 +46,15 @@ int sim_find_lane(const struct sim_decoder *d, unsigned *mods) {
         }
         *mods = strip ? sim_modifiers(d) : 0;
         row = sim_row_find(d->module->gpu->rows, text);
+        if (row >= 0 && *mods & SIM_M_ROUND &&
+            sim_types[sim_lane_ops[row].types[0]].class == SIM_C_HALF) {
+            /* rows of halves round themselves */
+            static const char *const modes[] = {"rn", "rz", "rm", "rp"};
+            char other[160];
+            snprintf(other, sizeof other, "~%s.%s", modes[*mods & SIM_M_ROUND], text);
+            row = sim_row_find(d->module->gpu->rows, other);
+            *mods &= ~(unsigned)SIM_M_ROUND;
+        }
     }
     /* saturating integer operations have rows of their own: sim_exec_modified() handles only floats
      */
@@ -80,6 +89,9 @@ enum sim_status sim_decode_lane(struct sim_decoder *d) {
     enum sim_status status;
     if (row < 0)
         return sim_unsupported(d);
+    if (d->s->count == 4 && sim_last_type(d, 0) == SIM_T_F32 && !sim_part(d, "xorsign") &&
+        (sim_part_at(d, 0, "min") || sim_part_at(d, 0, "max")))
+        return sim_decode_three(d);
     const struct sim_lane_op *op = &sim_lane_ops[row];
     uint32_t inputs = 0;
     while (inputs < 4 && op->types[inputs + 1])
@@ -120,8 +132,8 @@ enum sim_status sim_decode_cvt(struct sim_decoder *d) {
     char text[64];
     unsigned mods = sim_modifiers(d);
     uint32_t sources[4] = {0}, dst, temp;
-    if (sim_part(d, "tf32")) /* single precision with fewer bits, in the same register */
-        return sim_decode_lane(d);
+    if (sim_is_narrow(d))
+        return sim_decode_narrow(d);
     if (to == SIM_T_NONE || from == SIM_T_NONE)
         return sim_refuse(d, "unsupported conversion '%.*s'",
                           (int)(d->s->mnemonic.length > 80 ? 80 : d->s->mnemonic.length),
@@ -434,6 +446,21 @@ static int special_fits(enum sim_special special, enum sim_type type) {
     return wide == (sim_types[type].bytes == 8);
 }
 
+static enum sim_status function_address(struct sim_decoder *d, enum sim_type type) {
+    const struct sim_operand *o = d->s->operands;
+    const struct sim_function *f = sim_module_function(d->module, o[1].name.text, o[1].name.length);
+    uint32_t sources[4] = {0}, dst;
+    enum sim_status status;
+    if (!f || !f->has_body || f->is_entry || sim_types[type].bytes != 8)
+        return sim_refuse(d, "the address of '%.*s', which is no function of this module",
+                          sim_shown(o[1].name), o[1].name.text);
+    if ((status = sim_constant_slot(d, sim_function_address(f), 8, &sources[0])) ||
+        (status = sim_target(d, &o[0], type, &dst)) ||
+        (status = sim_lane(d, "mov.b64", 0, dst, sources, 0)))
+        return status;
+    return sim_finish(d, &o[0], type, dst);
+}
+
 enum sim_status sim_decode_mov(struct sim_decoder *d) {
     enum sim_type type = sim_last_type(d, 0);
     const struct sim_operand *o = d->s->operands;
@@ -466,11 +493,7 @@ enum sim_status sim_decode_mov(struct sim_decoder *d) {
         return sim_finish(d, &o[0], type, in.dst);
     }
     if (o[1].kind == SIM_O_LABEL)
-        return sim_refuse(d,
-                          "the address of a function or label ('%.*s'): the simulated GPU has "
-                          "no function pointers and no virtual methods; call the function by "
-                          "its name",
-                          (int)(o[1].name.length > 60 ? 60 : o[1].name.length), o[1].name.text);
+        return function_address(d, type);
     return sim_decode_lane(d);
 }
 
@@ -488,12 +511,14 @@ enum sim_status sim_decode_carry(struct sim_decoder *d) {
             : sim_part_at(d, 0, "sub") || sim_part_at(d, 0, "subc") ? SIM_OP_SUBCC
                                                                     : SIM_OP_ADDCC;
     in.class = is_mad ? SIM_CLASS_MULTIPLY : SIM_CLASS_INTEGER;
-    /* sub: bit 0 reads the carry, bit 1 writes it, bit 2 selects the high half, bit 3 is signed */
-    in.sub = (uint8_t)((d->m->parts[0].text[d->m->parts[0].length - 1] == 'c' ? 1 : 0) |
-                       (sim_part(d, "cc") ? 2 : 0) | (sim_part(d, "hi") ? 4 : 0) |
-                       (sim_types[type].class == SIM_C_SINT ? 8 : 0));
+    /* sub: bit 0 reads the carry, bit 1 writes it, bit 2 selects the high half, bit 3 is signed,
+     * bit 4 saturates */
+    in.sub =
+        (uint8_t)((d->m->parts[0].text[d->m->parts[0].length - 1] == 'c' ? 1 : 0) |
+                  (sim_part(d, "cc") ? 2 : 0) | (sim_part(d, "hi") ? 4 : 0) |
+                  (sim_types[type].class == SIM_C_SINT ? 8 : 0) | (sim_part(d, "sat") ? 16 : 0));
     in.dsize = (uint8_t)sim_storage(type);
-    if (in.dsize != 4 && in.dsize != 8)
+    if (in.dsize > 8)
         return sim_refuse(d, "a carry chain of type .%s", sim_types[type].name);
     in.guard = 0;
     in.e = d->carry_slot;

@@ -94,8 +94,9 @@ static enum sim_status memory_operand(struct sim_decoder *d, const struct sim_op
         in->space = (uint8_t)a.space;
     if (a.space != SIM_S_GENERIC && (a.flags & SIM_A_FRAME))
         in->space = SIM_S_LOCAL;
-    if (in->space == SIM_S_PARAM && !d->f->function->is_entry)
-        in->space = a.flags & SIM_A_FRAME ? SIM_S_LOCAL : SIM_S_PARAM;
+    /* a device function's own parameters lie in its local memory, at an address or by name */
+    if (in->space == SIM_S_PARAM && !d->f->function->is_entry && !sim_part(d, "param::entry"))
+        in->space = SIM_S_LOCAL;
     in->a = a.base;
     in->dst2 = a.flags;
     in->imm = a.offset;
@@ -123,6 +124,8 @@ static enum sim_status begin_access(struct sim_decoder *d, enum sim_op op, unsig
     if (type == SIM_T_NONE || type == SIM_T_PRED || sim_types[type].bytes > 8 ||
         sim_types[type].bytes * vector_part(d) > 32)
         return sim_unsupported(d);
+    if (sim_types[type].bytes * vector_part(d) == 32 && !sim_part(d, "global"))
+        return sim_malformed(d, "32 bytes at once are read and written in global memory only");
     *in = (struct sim_insn){.op = op, .type = (uint8_t)type, .vec = vector_part(d)};
     in->order = (uint8_t)order_part(d);
     in->scope = scope_part(d);
@@ -172,6 +175,27 @@ enum sim_status sim_decode_ld(struct sim_decoder *d) {
     return sim_emit(d, &in);
 }
 
+/* The bytes of an asynchronous store or atomic arrive at the mbarrier of the last operand. A
+ * cluster is one block, so its memory is the block's own. */
+static enum sim_status complete(struct sim_decoder *d, const struct sim_operand *at,
+                                uint32_t bytes) {
+    struct sim_insn in = {.op = SIM_OP_MBAR,
+                          .sub = SIM_MBAR_COMPLETE,
+                          .dsize = 8,
+                          .flags = SIM_F_HELPER,
+                          .dst = SIM_NO_SLOT};
+    enum sim_status status = memory_operand(d, at, &in);
+    if (status || (status = sim_constant_slot(d, bytes, 4, &in.b)))
+        return status;
+    in.space = SIM_S_SHARED;
+    in.class = SIM_CLASS_BARRIER;
+    return sim_emit(d, &in);
+}
+
+static int is_async(const struct sim_decoder *d) {
+    return sim_part(d, "async") && sim_part(d, "mbarrier::complete_tx::bytes");
+}
+
 enum sim_status sim_decode_st(struct sim_decoder *d) {
     struct sim_insn in;
     const struct sim_operand *o = d->s->operands;
@@ -197,7 +221,11 @@ enum sim_status sim_decode_st(struct sim_decoder *d) {
         if ((status = sim_extra(d, slots[i], i ? NULL : &in.ext)) != SIM_OK)
             return status;
     in.b = slots[0];
-    return sim_emit(d, &in);
+    if (is_async(d) && (status = sim_operands(d, 3, 3)))
+        return status;
+    status = sim_emit(d, &in);
+    return status || !is_async(d) ? status
+                                  : complete(d, &o[2], sim_types[type].bytes * (uint32_t)in.vec);
 }
 
 /* ---- atomics ---- */
@@ -239,8 +267,8 @@ enum sim_status sim_decode_atom(struct sim_decoder *d) {
     const struct sim_operand *o = d->s->operands;
     enum sim_type type = sim_last_type(d, 0);
     enum sim_status status;
-    if (sim_part(d, "async"))
-        return sim_unsupported(d);
+    for (uint32_t i = 1; type == SIM_T_NONE && i < d->m->count; i++)
+        type = sim_last_type(d, i); /* vectors may name their type before the operation */
     for (size_t i = 0; i < sizeof ops / sizeof *ops && !found; i++) {
         if (sim_part(d, ops[i].name)) {
             in.sub = (uint8_t)ops[i].op;
@@ -250,7 +278,8 @@ enum sim_status sim_decode_atom(struct sim_decoder *d) {
     uint32_t want = (is_red ? 2u : 3u) + (in.sub == SIM_ATOM_CAS);
     if (!found || type == SIM_T_NONE || sim_types[type].bytes < 2 || sim_types[type].bytes > 8)
         return sim_unsupported(d);
-    if ((status = sim_operands(d, want, want + 1)) != SIM_OK) /* one more: a cache hint */
+    /* one more: a cache hint, or an mbarrier */
+    if ((status = sim_operands(d, want + (uint32_t)is_async(d), want + 1)) != SIM_OK)
         return status;
     int half = sim_types[type].class == SIM_C_HALF,
         bitwise = in.sub == SIM_ATOM_AND || in.sub == SIM_ATOM_OR || in.sub == SIM_ATOM_XOR;
@@ -289,6 +318,8 @@ enum sim_status sim_decode_atom(struct sim_decoder *d) {
             return status;
     if ((status = sim_emit(d, &in)) != SIM_OK)
         return status;
+    if (is_async(d))
+        return complete(d, &at[2], sim_types[type].bytes);
     return is_red ? SIM_OK : sim_finish(d, &o[0], type, in.dst);
 }
 
@@ -403,9 +434,13 @@ enum sim_status sim_decode_cp(struct sim_decoder *d) {
     struct address a;
     uint32_t slot = SIM_NO_SLOT;
     enum sim_status status;
-    if (!sim_part_at(d, 1, "async") || sim_part(d, "tensor") || sim_part(d, "reduce") ||
-        sim_part(d, "prefetch"))
+    if (!sim_part_at(d, 1, "async"))
         return sim_unsupported(d);
+    if (sim_part(d, "prefetch")) {
+        in.op = SIM_OP_PREFETCH;
+        in.class = SIM_CLASS_MOVE;
+        return sim_emit(d, &in);
+    }
     if (sim_part(d, "commit_group") || sim_part(d, "wait_group") || sim_part(d, "wait_all")) {
         in.op = SIM_OP_CPWAIT;
         in.class = SIM_CLASS_BARRIER;
@@ -437,8 +472,10 @@ enum sim_status sim_decode_cp(struct sim_decoder *d) {
     in.imm = a.offset;
     if (bulk) {
         /* the order of the two spaces in the mnemonic is the direction */
-        in.sub = sim_part_at(d, 3, "global"); /* 1: shared to global */
-        in.space = in.sub ? SIM_S_GLOBAL : SIM_S_SHARED;
+        in.sub = sim_part_at(d, 3, "global")   ? SIM_BULK_OUT
+                 : sim_part_at(d, 4, "global") ? SIM_BULK_IN
+                                               : SIM_BULK_WITHIN;
+        in.space = in.sub == SIM_BULK_OUT ? SIM_S_GLOBAL : SIM_S_SHARED;
         if ((status = sim_source(d, &o[2], SIM_T_U32, &slot)) != SIM_OK)
             return status;
         if ((status = sim_extra(d, 0, &in.ext)) != SIM_OK)
@@ -447,7 +484,7 @@ enum sim_status sim_decode_cp(struct sim_decoder *d) {
             return status;
         if ((status = second_address(d, &o[1])) != SIM_OK)
             return status;
-        if (!in.sub) {
+        if (in.sub != SIM_BULK_OUT) {
             if ((status = sim_operands(d, 4, 5)) != SIM_OK)
                 return status;
             if ((status = second_address(d, &o[3])) != SIM_OK)
@@ -458,10 +495,16 @@ enum sim_status sim_decode_cp(struct sim_decoder *d) {
     if (o[2].kind != SIM_O_INT || (o[2].bits != 4 && o[2].bits != 8 && o[2].bits != 16))
         return sim_malformed(d, "cp.async copies 4, 8 or 16 bytes");
     if (d->s->count > 3) {
-        if (o[3].kind == SIM_O_REG && o[3].type == SIM_T_PRED)
-            return sim_unsupported(d);
-        if ((status = sim_source(d, &o[3], SIM_T_U32, &slot)) != SIM_OK)
+        if (o[3].kind == SIM_O_REG && o[3].type == SIM_T_PRED) { /* true: reads nothing */
+            struct sim_insn size = {.op = SIM_OP_SELP, .flags = SIM_F_HELPER, .dsize = 4};
+            slot = size.dst = sim_temp(d);
+            if ((status = sim_constant_slot(d, 0, 4, &size.a)) ||
+                (status = sim_constant_slot(d, o[2].bits, 4, &size.b)) ||
+                (status = sim_predicate(d, &o[3], &size.c)) || (status = sim_emit(d, &size)))
+                return status;
+        } else if ((status = sim_source(d, &o[3], SIM_T_U32, &slot)) != SIM_OK) {
             return status;
+        }
     }
     in.space = SIM_S_SHARED;
     if ((status = sim_extra(d, (uint32_t)o[2].bits, &in.ext)) != SIM_OK)

@@ -97,6 +97,110 @@ static enum sim_status argument(struct sim_decoder *d, const struct sim_operand 
     return sim_refuse(d, "a call argument that is not a .param variable of the right size");
 }
 
+/* An argument that is a register or a constant, or a result that is a register: through a temporary
+ * variable of the caller. `used` counts them. */
+static enum sim_status loose_argument(struct sim_decoder *d, const struct sim_operand *o,
+                                      enum sim_type type, int is_result, uint32_t *used,
+                                      uint32_t *offset) {
+    uint32_t slot;
+    *offset = d->cf->scratch + 8 * (*used)++;
+    if (sim_types[type].bytes > 8 || (is_result && o->kind != SIM_O_REG && o->kind != SIM_O_SINK))
+        return sim_refuse(d, "a call's argument or result of type .%s that is no .param variable",
+                          sim_types[type].name);
+    if (is_result)
+        return SIM_OK;
+    const enum sim_status status = sim_source(d, o, type, &slot);
+    return status ? status : sim_frame_access(d, SIM_OP_ST, type, *offset, slot);
+}
+
+static enum sim_status take_results(struct sim_decoder *d, const struct sim_operand *returns,
+                                    const struct sim_parsed *callee, uint32_t used) {
+    for (uint32_t n = 0; returns && n < returns->count; n++) {
+        const struct sim_operand *o = &returns->items[n];
+        const enum sim_type type = callee->returns[n]->type;
+        uint32_t dst;
+        enum sim_status status;
+        if (o->kind == SIM_O_SYMBOL)
+            continue;
+        const uint32_t offset = d->cf->scratch + 8 * used++;
+        if (o->kind == SIM_O_SINK)
+            continue;
+        if ((status = sim_target(d, o, type, &dst)) ||
+            (status = sim_frame_access(d, SIM_OP_LD, type, offset, dst)) ||
+            (status = sim_finish(d, o, type, dst)))
+            return status;
+    }
+    return SIM_OK;
+}
+
+/* malloc and free; blocks share the heap. */
+static enum sim_status decode_heap(struct sim_decoder *d, struct sim_name name,
+                                   const struct sim_operand *returns,
+                                   const struct sim_operand *arguments) {
+    struct sim_insn in = {.op = SIM_OP_SYSCALL, .class = SIM_CLASS_CONTROL, .b = SIM_NO_SLOT};
+    const int takes = sim_name_is(name, "malloc");
+    uint32_t place = 0;
+    enum sim_status status;
+    if (!arguments || arguments->count != 1 || (takes && (!returns || returns->count != 1)))
+        return sim_malformed(d, "'%.*s' takes one argument", sim_shown(name), name.text);
+    if ((status = argument(d, &arguments->items[0], 8, &place)) ||
+        (takes && (status = argument(d, &returns->items[0], 8, &in.b))))
+        return status;
+    in.sub = takes ? SIM_CALL_MALLOC : SIM_CALL_FREE;
+    in.imm = place;
+    d->kernel->communicates = d->kernel->allocates = 1;
+    return sim_emit(d, &in);
+}
+
+/* extra: the numbers of arguments and results, where each lies, and the bytes of each. */
+static enum sim_status indirect_call(struct sim_decoder *d, const struct sim_operand *returns,
+                                     const struct sim_operand *target,
+                                     const struct sim_operand *arguments) {
+    struct sim_insn in = {.op = SIM_OP_CALL, .sub = SIM_CALL_INDIRECT, .class = SIM_CLASS_CONTROL};
+    const uint32_t given = arguments ? arguments->count : 0, count = returns ? returns->count : 0;
+    enum sim_status status = sim_source(d, target, SIM_T_B64, &in.a);
+    if (given > 0xffff || count > 0xffff)
+        return sim_malformed(d, "a call with more arguments than any function has");
+    if (status || (status = sim_extra(d, given | count << 16, &in.ext)))
+        return status;
+    for (uint32_t pass = 0; pass < 2; pass++)
+        for (uint32_t n = 0; n < given + count; n++) {
+            const struct sim_operand *item =
+                n < given ? &arguments->items[n] : &returns->items[n - given];
+            uint32_t offset = 0;
+            if ((status = argument(d, item, 0, &offset)) ||
+                (status = sim_extra(d, pass ? (uint32_t)item->symbol->bytes : offset, NULL)))
+                return status;
+        }
+    return sim_emit(d, &in);
+}
+
+static enum sim_status direct_call(struct sim_decoder *d, const struct sim_parsed *callee,
+                                   const struct sim_operand *arguments,
+                                   const struct sim_operand *returns) {
+    const struct sim_code_function *cf = &d->kernel->functions[callee->index];
+    const uint32_t given = cf->param_count, count = given + cf->return_count;
+    struct sim_insn in = {.op = SIM_OP_CALL, .class = SIM_CLASS_CONTROL, .imm = callee->index};
+    uint32_t used = 0, results = 0;
+    enum sim_status status = sim_extra(d, callee->index, &in.ext);
+    for (uint32_t n = 0; !status && n < count; n++) {
+        const int is_result = n >= given;
+        const struct sim_operand *o = is_result ? &returns->items[n - given] : &arguments->items[n];
+        const struct sim_symbol *formal =
+            is_result ? callee->returns[n - given] : callee->params[n];
+        uint32_t offset = 0;
+        results = n == given ? used : results;
+        status = o->kind == SIM_O_SYMBOL
+                     ? argument(d, o, (uint32_t)formal->bytes, &offset)
+                     : loose_argument(d, o, formal->type, is_result, &used, &offset);
+        if (!status)
+            status = sim_extra(d, offset, NULL);
+    }
+    if (!status)
+        status = sim_emit(d, &in);
+    return status ? status : take_results(d, returns, callee, results);
+}
+
 static enum sim_status decode_call(struct sim_decoder *d) {
     struct sim_insn in = {0};
     const struct sim_operand *o = d->s->operands, *returns = NULL, *arguments = NULL;
@@ -106,10 +210,11 @@ static enum sim_status decode_call(struct sim_decoder *d) {
     uint32_t i = 0;
     if (o[0].kind == SIM_O_LIST)
         returns = &o[i++];
+    if (i < d->s->count && o[i].kind == SIM_O_REG)
+        return indirect_call(d, returns, &o[i],
+                             i + 1 < d->s->count && o[i + 1].kind == SIM_O_LIST ? &o[i + 1] : NULL);
     if (i >= d->s->count || o[i].kind != SIM_O_LABEL)
-        return sim_refuse(d, "an indirect call: the simulated GPU has no function pointers and no "
-                             "virtual methods; call the function by its name (libcu++'s atomics "
-                             "are such calls where nvcc has -G: compile without it)");
+        return sim_malformed(d, "a call of what is neither a function nor a register");
     struct sim_name name = o[i++].name;
     if (i < d->s->count && o[i].kind == SIM_O_LIST)
         arguments = &o[i++];
@@ -118,17 +223,13 @@ static enum sim_status decode_call(struct sim_decoder *d) {
     if (!callee)
         return sim_malformed(d, "a call of '%.*s', which is not declared", sim_shown(name),
                              name.text);
+    if (!callee->has_body && (sim_name_is(name, "malloc") || sim_name_is(name, "free")))
+        return decode_heap(d, name, returns, arguments);
     if (!callee->has_body) {
         in.op = SIM_OP_SYSCALL;
         in.sub = sim_name_is(name, "vprintf") ? SIM_CALL_VPRINTF : SIM_CALL_ASSERT;
         if (in.sub != SIM_CALL_VPRINTF && !sim_name_is(name, "__assertfail"))
-            return sim_name_is(name, "malloc") || sim_name_is(name, "free")
-                       ? sim_refuse(d,
-                                    "a call of '%.*s': the simulated GPU has no memory that "
-                                    "kernels allocate; allocate it before the launch",
-                                    sim_shown(name), name.text)
-                       : sim_refuse(d, "a call of '%.*s', which has no body", sim_shown(name),
-                                    name.text);
+            return sim_refuse(d, "a call of '%.*s', which has no body", sim_shown(name), name.text);
         in.b = SIM_NO_SLOT;
         if (returns && returns->count)
             if ((status = argument(d, &returns->items[0], 4, &in.b)) != SIM_OK)
@@ -160,23 +261,7 @@ static enum sim_status decode_call(struct sim_decoder *d) {
         (returns ? returns->count : 0) != cf->return_count)
         return sim_malformed(d, "a call of '%.*s' with the wrong number of arguments",
                              sim_shown(name), name.text);
-    in.op = SIM_OP_CALL;
-    in.imm = callee->parsed->index;
-    if ((status = sim_extra(d, callee->parsed->index, &in.ext)) != SIM_OK)
-        return status;
-    for (uint32_t n = 0; n < cf->param_count + cf->return_count; n++) {
-        uint32_t offset = 0;
-        const struct sim_operand *item =
-            n < cf->param_count ? &arguments->items[n] : &returns->items[n - cf->param_count];
-        if ((status = argument(d, item,
-                               n < cf->param_count ? cf->param_sizes[n]
-                                                   : cf->return_sizes[n - cf->param_count],
-                               &offset)) != SIM_OK)
-            return status;
-        if ((status = sim_extra(d, offset, NULL)) != SIM_OK)
-            return status;
-    }
-    return sim_emit(d, &in);
+    return direct_call(d, callee->parsed, arguments, returns);
 }
 
 /* ---- warp-wide ---- */
@@ -443,5 +528,7 @@ sim_decode_fn sim_decode_special(const struct sim_decoder *d) {
             return specials[i].decode;
     if (sim_part(d, "cc"))
         return sim_decode_carry;
+    if (sim_decode_packed(d))
+        return sim_decode_packed(d);
     return sim_part_at(d, d->m->count - 1, "pred") ? sim_decode_predicate : NULL;
 }

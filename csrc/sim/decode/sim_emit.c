@@ -45,6 +45,10 @@ enum sim_status sim_decode_no_memory(struct sim_decoder *d) {
 int sim_shown(struct sim_name name) { return (int)(name.length > 80 ? 80 : name.length); }
 
 enum sim_status sim_unsupported(struct sim_decoder *d) {
+    const char *lacks = sim_form_lacks(d->m);
+    if (lacks)
+        return sim_refuse(d, "unsupported instruction '%.*s': the simulated GPU lacks %s",
+                          sim_shown(d->s->mnemonic), d->s->mnemonic.text, lacks);
     return sim_refuse(d, "unsupported instruction '%.*s'", sim_shown(d->s->mnemonic),
                       d->s->mnemonic.text);
 }
@@ -176,6 +180,23 @@ enum sim_status sim_emit(struct sim_decoder *d, const struct sim_insn *insn) {
     }
     k->code_count++;
     return SIM_OK;
+}
+
+enum sim_status sim_frame_access(struct sim_decoder *d, enum sim_op op, enum sim_type type,
+                                 uint64_t offset, uint32_t slot) {
+    const struct sim_insn in = {.op = (uint16_t)op,
+                                .flags = SIM_F_HELPER,
+                                .type = (uint8_t)type,
+                                .space = SIM_S_LOCAL,
+                                .vec = 1,
+                                .dsize = (uint8_t)sim_storage(type),
+                                .class = SIM_CLASS_MOVE,
+                                .a = SIM_NO_SLOT,
+                                .b = slot,
+                                .dst = slot,
+                                .dst2 = SIM_A_FRAME | SIM_A_INTERNAL,
+                                .imm = (int64_t)offset};
+    return sim_emit(d, &in);
 }
 
 enum sim_status sim_extra(struct sim_decoder *d, uint32_t value, uint32_t *index) {

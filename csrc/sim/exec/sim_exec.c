@@ -26,15 +26,15 @@ static uint32_t shared_frame(const struct sim_warp *warp, const struct sim_split
 }
 
 static int call(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split, uint32_t pc,
-                uint32_t mask) {
+                uint32_t mask, uint32_t function) {
     const struct sim_kernel *k = w->run->kernel;
     const struct sim_insn *in = &k->code[pc];
     const uint32_t *extra = &k->extra[in->ext];
-    const struct sim_code_function *callee = &k->functions[extra[0]];
+    const struct sim_code_function *callee = &k->functions[function];
     const struct sim_frame *top = sim_split_frame(split);
     uint64_t base = 0, local_base = top->local_base + k->functions[top->function].local_bytes;
     const uint32_t shared =
-        warp->split_count > 1 ? shared_frame(warp, split, extra[0]) : SIM_NO_SLOT;
+        warp->split_count > 1 ? shared_frame(warp, split, function) : SIM_NO_SLOT;
     for (uint32_t s = 0; s < warp->split_count; s++) { /* else above every frame in use */
         const struct sim_frame *f = sim_split_frame(&warp->splits[s]);
         uint64_t end = (uint64_t)f->base + k->functions[f->function].frame_bytes;
@@ -50,7 +50,7 @@ static int call(struct sim_worker *w, struct sim_warp *warp, struct sim_split *s
                         split->frame_count, (unsigned long long)local_base),
                1;
     if (!sim_warp_reserve(warp, base + callee->frame_bytes, local_base + callee->local_bytes) ||
-        !sim_warp_push_frame(split, (struct sim_frame){extra[0], (uint32_t)base,
+        !sim_warp_push_frame(split, (struct sim_frame){function, (uint32_t)base,
                                                        (uint32_t)local_base, pc, split->depth}))
         return w->status =
                    sim_fail(&w->error, SIM_NO_MEMORY, 0, 0, "out of memory for call frames"),
@@ -161,6 +161,61 @@ static int branch_indexed(struct sim_worker *w, struct sim_warp *warp, struct si
             return -1;
     }
     return 0;
+}
+
+/* ---- calls by address ---- */
+
+/* The function at an address, or UINT32_MAX with a finding: none, or with other parameters. */
+static uint32_t function_at(struct sim_worker *w, struct sim_warp *warp, uint32_t pc, uint32_t lane,
+                            uint64_t address) {
+    const struct sim_kernel *k = w->run->kernel;
+    const uint32_t *extra = &k->extra[k->code[pc].ext];
+    const uint32_t given = extra[0] & 0xffff, count = extra[0] >> 16;
+    const uint32_t *sizes = &extra[1 + given + count];
+    for (uint32_t f = 1; f < k->function_count; f++) {
+        const struct sim_code_function *c = &k->functions[f];
+        if (sim_function_address(c->function) != address)
+            continue;
+        int fits = c->param_count == given && c->return_count == count;
+        for (uint32_t i = 0; fits && i < given + count; i++)
+            fits = sizes[i] >= (i < given ? c->param_sizes[i] : c->return_sizes[i - given]);
+        if (fits)
+            return f;
+        sim_find(w, warp, pc, lane, SIM_FIND_BAD_CALL, address, NULL,
+                 "a call of %.120s through a pointer of another type: it takes %u arguments and "
+                 "returns %u values of other sizes",
+                 c->function->c_name, c->param_count, c->return_count);
+        return UINT32_MAX;
+    }
+    sim_find(w, warp, pc, lane, SIM_FIND_BAD_CALL, address, NULL,
+             "a call through 0x%llx, which is no function's address%s", (unsigned long long)address,
+             address ? "; was the object made on the host?" : " (a null pointer)");
+    return UINT32_MAX;
+}
+
+/* Lanes that call one function call it together; the others follow, and all meet after the call.
+ * Returns 1 when a finding ends the launch, -1 when out of memory. */
+static int call_indirect(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split,
+                         uint32_t pc, uint32_t mask, uint8_t *regs) {
+    const sim_u64 *target = U64(w->run->kernel->code[pc].a);
+    struct sim_entry *top = &split->stack[split->depth - 1];
+    const uint32_t lane = (uint32_t)__builtin_ctz(mask);
+    uint32_t same = 0;
+    for (uint32_t m = mask; m; m &= m - 1)
+        if (target[__builtin_ctz(m)] == target[lane])
+            same |= m & -m;
+    if (same == top->mask) {
+        const uint32_t function = function_at(w, warp, pc, lane, target[lane]);
+        return function == UINT32_MAX || call(w, warp, split, pc, mask, function);
+    }
+    w->pcs[pc].divergent++;
+    if (top->reconverge == pc + 1)
+        split->depth--; /* the entry below already waits there */
+    else
+        top->pc = pc + 1;
+    if (mask & ~same && !sim_warp_push(split, pc, pc + 1, mask & ~same))
+        return -1;
+    return sim_warp_push(split, pc, pc + 1, same) ? 0 : -1;
 }
 
 /* ---- the loop ---- */
@@ -343,8 +398,16 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
             continue;
         }
         case SIM_OP_CALL:
-            if (call(w, warp, split, pc, mask))
+            if (in->sub == SIM_CALL_INDIRECT) {
+                split->stack[split->depth - 1].pc = pc;
+                const int r = call_indirect(w, warp, split, pc, mask, regs);
+                if (r > 0)
+                    goto failed;
+                if (r < 0)
+                    goto out_of_memory;
+            } else if (call(w, warp, split, pc, mask, k->extra[in->ext])) {
                 goto failed;
+            }
             RELOAD();
             continue;
         case SIM_OP_RET:
@@ -588,6 +651,15 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
             break;
         case SIM_OP_SYSCALL:
             split->stack[split->depth - 1].pc = pc;
+            if (in->sub == SIM_CALL_MALLOC || in->sub == SIM_CALL_FREE) {
+                if (!has_token(warp->block)) {
+                    stop = SIM_STOP_TOKEN;
+                    goto stopped;
+                }
+                if (sim_exec_heap(w, warp, in, pc, mask, local_base))
+                    goto failed;
+                break;
+            }
             if (in->sub == SIM_CALL_ASSERT) {
                 sim_assert_call(w, warp, in, pc, mask, local_base);
                 goto failed;

@@ -36,6 +36,8 @@ int sim_exec_mbarrier(struct sim_worker *w, struct sim_warp *warp, const struct 
                       uint32_t mask, uint8_t *regs, int *waits);
 int sim_exec_texture(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
                      uint32_t mask, uint8_t *regs);
+int sim_exec_heap(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                  uint32_t pc, uint32_t mask, uint32_t local_base);
 int sim_load_param(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
                    uint32_t mask, uint8_t *regs);
 int sim_access_lanes(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,

@@ -197,7 +197,8 @@ static int bulk_lane(struct sim_worker *w, struct sim_warp *warp, const struct s
         if (sim_access_lanes(w, warp, in, &mask, in->sub ? SIM_S_SHARED : SIM_S_GLOBAL,
                              SIM_ACCESS_LOAD, a, 16, source))
             return 1;
-        if (mask && sim_access_lanes(w, warp, in, &mask, in->sub ? SIM_S_GLOBAL : SIM_S_SHARED,
+        if (mask && sim_access_lanes(w, warp, in, &mask,
+                                     in->sub == SIM_BULK_OUT ? SIM_S_GLOBAL : SIM_S_SHARED,
                                      SIM_ACCESS_STORE, b, 16, target))
             return 1;
         if (mask)
@@ -227,7 +228,7 @@ static int bulk_copy(struct sim_worker *w, struct sim_warp *warp, const struct s
                 (unsigned long long)w->run->shared_bytes);
         if (bulk_lane(w, warp, in, lane, to, from, bytes))
             return 1;
-        if (in->sub)
+        if (in->sub == SIM_BULK_OUT)
             continue;
         uint32_t one = 1u << lane;
         extra_addresses(regs, extra + 6, barrier);

@@ -289,18 +289,24 @@ void sim_exec_carry(const struct sim_insn *in, uint32_t mask, uint8_t *regs) {
             memcpy(&c, regs + in->c + lane * in->dsize, in->dsize);
             u128 product = (u128)a * b;
             if (in->sub & 8)
-                product = bits == 32 ? (u128)(uint64_t)((int64_t)(int32_t)a * (int32_t)b)
-                                     : (u128)((s128)(int64_t)a * (int64_t)b);
+                product = bits == 16   ? (u128)(uint64_t)((int64_t)(int16_t)a * (int16_t)b)
+                          : bits == 32 ? (u128)(uint64_t)((int64_t)(int32_t)a * (int32_t)b)
+                                       : (u128)((s128)(int64_t)a * (int64_t)b);
             a = in->sub & 4 ? (uint64_t)(product >> bits) : (uint64_t)product;
             b = c;
-            if (bits == 32) {
-                a = (uint32_t)a;
-            }
+            if (bits < 64)
+                a &= (1ull << bits) - 1;
         }
         if (subtracts)
-            b = bits == 32 ? (uint32_t)~b : ~b;
+            b = bits < 64 ? ~b & ((1ull << bits) - 1) : ~b;
         u128 sum = (u128)a + b + cin;
         r = (uint64_t)sum;
+        if (in->sub & 16) { /* 32 bits, signed */
+            const int64_t exact = (int64_t)(int32_t)a + (int32_t)b + cin;
+            r = (uint32_t)(int32_t)(exact > INT32_MAX   ? INT32_MAX
+                                    : exact < INT32_MIN ? INT32_MIN
+                                                        : exact);
+        }
         cout = (uint32_t)(sum >> bits) & 1;
         memcpy(regs + in->dst + lane * in->dsize, &r, in->dsize);
         if (in->sub & 2)

@@ -534,3 +534,32 @@ int sim_exec_store(struct sim_worker *w, struct sim_warp *warp, const struct sim
         return sim_request_by_window(&l, store_global, store_shared, store_local, NULL);
     }
 }
+
+/* ---- malloc and free ---- */
+
+int sim_exec_heap(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                  uint32_t pc, uint32_t mask, uint32_t local_base) {
+    struct sim_gpu *gpu = w->run->gpu;
+    for (uint32_t m = mask; m; m &= m - 1) {
+        const uint32_t lane = (uint32_t)__builtin_ctz(m);
+        const uint64_t at = (uint64_t)lane * warp->local_stride + local_base;
+        struct sim_taken taken;
+        uint64_t value;
+        memcpy(&value, warp->local + at + in->imm, sizeof value);
+        if (in->sub == SIM_CALL_FREE) {
+            if (value && !sim_heap_give(gpu, value) &&
+                sim_find(w, warp, pc, lane, SIM_FIND_USE_AFTER_FREE, value, NULL,
+                         "free of 0x%llx, which malloc has not returned, or which was freed before",
+                         (unsigned long long)value))
+                return 1;
+            continue;
+        }
+        value = sim_heap_take(gpu, value, &taken);
+        if (value && w->run->check_races)
+            sim_races_forget(taken.region, taken.offset, taken.bytes);
+        w->writes++;
+        memcpy(warp->local + at + in->b, &value, sizeof value);
+        sim_warp_mark_local(warp, at + in->b, sizeof value);
+    }
+    return 0;
+}

@@ -409,7 +409,7 @@ enum sim_class sim_class_of(const struct sim_kernel *k, uint32_t pc, unsigned *f
 static void add_memory(struct sim_counters *c, const struct sim_insn *in,
                        const struct sim_pc_count *n) {
     const int copy = in->op == SIM_OP_CPASYNC || in->op == SIM_OP_BULK,
-              to_global = in->op == SIM_OP_BULK && in->sub;
+              to_global = in->op == SIM_OP_BULK && in->sub == SIM_BULK_OUT;
     if (in->op == SIM_OP_TEX)
         c->texture_requests += n->requests;
     if (in->op == SIM_OP_BAR)

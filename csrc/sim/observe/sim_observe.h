@@ -15,6 +15,8 @@ int sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned c
                      struct sim_report *report);
 /* ---- sim_races.c, sim_races_cells.c ---- */
 int sim_races_access(struct sim_worker *w, struct sim_warp *warp, const struct sim_access *a);
+/* Memory is another owner's from now on. */
+void sim_races_forget(struct sim_region *region, uint64_t offset, uint64_t bytes);
 int sim_races_init(struct sim_run *run, struct sim_block *block);
 void sim_races_free(struct sim_block *block);
 void sim_races_start(struct sim_run *run, struct sim_block *block);

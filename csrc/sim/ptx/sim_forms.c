@@ -9,9 +9,11 @@ static const struct form {
     unsigned target;
     const char *text;
 } forms[] = {
+#define SPECIFIC(target) ((target) | SIM_FORM_SPECIFIC)
 #define FORM(target, text) {target, text},
 #include "sim_forms.def"
 #undef FORM
+#undef SPECIFIC
 };
 
 /* One ".part", "(...)" or "{...}" of a form; `end` is just past it. */
@@ -40,9 +42,23 @@ static int group_has(const char *group, const char *end, struct sim_name part) {
     return 0;
 }
 
+/* Types of registers, and the formats of conversions. */
+static int is_type(const char *text, size_t length) {
+    static const char *const formats[] = {
+#define SIM_X(id, name, mantissa, bias, most, nan, bits) name,
+        SIM_SMALL_FORMATS(SIM_X)
+#undef SIM_X
+            "ue8m0x2",
+        "tf32", "f32x2"};
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (strlen(formats[i]) == length && memcmp(formats[i], text, length) == 0)
+            return 1;
+    return sim_type_find(text, length) != SIM_T_NONE;
+}
+
 static int is_type_group(const char *group) {
     const char *p = *group == '.' ? group : group + 1;
-    return sim_type_find(p + 1, strcspn(p + 1, ".,)}({")) != SIM_T_NONE;
+    return is_type(p + 1, strcspn(p + 1, ".,)}({"));
 }
 
 /* Each part matches a group of its own, types in the form's order, and no required group remains.
@@ -56,14 +72,14 @@ static int matches(const struct form *form, const struct sim_mnemonic *m) {
         else
             groups[count++] = p;
     for (uint32_t i = 1; i < m->count; i++) {
-        const int is_type = sim_type_find(m->parts[i].text, m->parts[i].length) != SIM_T_NONE;
+        const int in_order = is_type(m->parts[i].text, m->parts[i].length);
         uint32_t g = 0;
         for (; g < count; g++) {
             if (used >> g & 1)
                 continue;
             if (group_has(groups[g], group_end(groups[g]), m->parts[i]))
                 break;
-            if (is_type && is_type_group(groups[g]))
+            if (in_order && is_type_group(groups[g]))
                 return 0;
         }
         if (g == count)
@@ -97,4 +113,57 @@ unsigned sim_form_target(const struct sim_mnemonic *m) {
             (sim_name_is(m->parts[i], "cluster") || sim_name_is(m->parts[i], "shared::cluster")))
             least = 90;
     return known ? least : 1;
+}
+
+/* ---- features that are not simulated ---- */
+
+static const struct {
+    const char *opcode, *part, *feature; /* a word of the mnemonic, or NULL: every form */
+} lacks[] = {
+    {"mma", NULL, "tensor cores"},
+    {"wmma", NULL, "tensor cores"},
+    {"wgmma", NULL, "tensor cores"},
+    {"tcgen05", NULL, "tensor cores and their memory"},
+    {"ldmatrix", NULL, "matrix fragments of tensor cores"},
+    {"stmatrix", NULL, "matrix fragments of tensor cores"},
+    {"movmatrix", NULL, "matrix fragments of tensor cores"},
+    {"cp", "tensor", "tensor copies (TMA)"},
+    {"cp", "reduce", "bulk copies that reduce"},
+    {"cp", "cp_mask", "bulk copies with a byte mask"},
+    {"tensormap", NULL, "tensor copies (TMA)"},
+    {"fence", "tensormap::generic", "tensor copies (TMA)"},
+    {"fma", "oob", "the out-of-bounds values of tensor copies (TMA)"},
+    {"multimem", NULL, "memory of several GPUs (multimem)"},
+    {"clusterlaunchcontrol", NULL, "cluster launch control"},
+    {"cvt", "rs", "stochastic rounding"},
+    {"suld", NULL, "surfaces"},
+    {"sust", NULL, "surfaces"},
+    {"sured", NULL, "surfaces"},
+    {"suq", NULL, "surfaces"},
+    {"tex", "a1d", "layered textures"},
+    {"tex", "a2d", "layered textures"},
+    {"tex", "cube", "cube textures"},
+    {"tex", "acube", "cube textures"},
+    {"tex", "grad", "mipmaps of textures"},
+    {"tld4", NULL, "texture gathers"},
+    {"txq", NULL, "texture queries"},
+    {"istypep", NULL, "queries of a handle's kind"},
+    {"redux", "f32", "warp-wide reductions of floating-point numbers"},
+    {"stacksave", NULL, "a stack that kernels move"},
+    {"stackrestore", NULL, "a stack that kernels move"},
+    {"alloca", NULL, "a stack that kernels move"},
+};
+
+const char *sim_form_lacks(const struct sim_mnemonic *m) {
+    for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++) {
+        if (!sim_name_is(m->parts[0], lacks[i].opcode))
+            continue;
+        for (uint32_t p = 0; p < m->count; p++)
+            if (!lacks[i].part || sim_name_is(m->parts[p], lacks[i].part))
+                return lacks[i].feature;
+    }
+    /* SIMD within a word, of the first GPUs: vadd2, vmax4, vset, ... */
+    if (m->parts[0].length > 3 && m->parts[0].text[0] == 'v' && !sim_name_is(m->parts[0], "vote"))
+        return "video instructions";
+    return NULL;
 }

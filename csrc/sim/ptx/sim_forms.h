@@ -10,7 +10,11 @@ struct sim_mnemonic {
     uint32_t count;
 };
 
+#define SIM_FORM_SPECIFIC 4096u /* only of the target with a letter, as sm_100a */
 /* Returns 0 for a form that PTX lacks; else the lowest target that has it, or 1 if any has. */
 unsigned sim_form_target(const struct sim_mnemonic *m);
+
+/* The feature of an instruction that the simulated GPU lacks, or NULL. */
+const char *sim_form_lacks(const struct sim_mnemonic *m);
 
 #endif

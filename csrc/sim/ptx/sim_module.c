@@ -114,7 +114,7 @@ static enum sim_status function_directive(struct sim_parser *parser, int is_entr
     f->body_end = parser->lexer.at;
     *module->last_function = f;
     module->last_function = &f->next;
-    module->function_count++;
+    f->ordinal = ++module->function_count;
     return sim_parse_next(parser);
 }
 
@@ -151,6 +151,56 @@ static enum sim_status initial_constant(struct sim_parser *parser, enum sim_type
     return SIM_OK;
 }
 
+/* An address that is not a variable's is a function's, which may be defined further on. */
+static enum sim_status note_function(struct sim_parser *parser, struct sim_function_use use) {
+    struct sim_module *module = parser->module;
+    struct sim_function_use *uses = sim_grow(parser->arena, module->uses, &module->use_capacity,
+                                             module->use_count + 1, sizeof *uses);
+    if (!uses)
+        return no_memory(parser);
+    module->uses = uses;
+    uses[module->use_count++] = use;
+    return SIM_OK;
+}
+
+static uint64_t masked(uint64_t address, uint64_t mask) {
+    return (address & mask) >> (mask ? __builtin_ctzll(mask) : 0);
+}
+
+/* name, generic(name), either + constant; mask: the bits of the address that are kept */
+static enum sim_status initial_address(struct sim_parser *parser, struct initialiser *init,
+                                       uint64_t mask, uint64_t *bits) {
+    const struct sim_token *token = &parser->lexer.token;
+    enum sim_status status = SIM_OK;
+    uint64_t more = 0;
+    const int generic = sim_parse_word_is(parser, "generic");
+    if (generic && ((status = sim_parse_next(parser)) || (status = sim_parse_expect(parser, '('))))
+        return status;
+    if (token->kind != SIM_TOK_WORD)
+        return sim_parse_fail(parser, SIM_SYNTAX, "expected a name as an initial value");
+    const struct sim_name name = {token->text, token->length};
+    const struct sim_symbol *other = sim_module_variable(parser->module, name.text, name.length);
+    status = sim_parse_next(parser);
+    if (!status && generic)
+        status = sim_parse_expect(parser, ')');
+    if (!status && sim_parse_is(parser, '+') && (status = sim_parse_next(parser)) == SIM_OK)
+        status = sim_parse_constant(parser, &more);
+    if (status)
+        return status;
+    *bits = masked((other ? other->address : 0) + more, mask);
+    return other
+               ? SIM_OK
+               : note_function(parser, (struct sim_function_use){name, init->host + init->at, more,
+                                                                 mask, (uint32_t)init->element});
+}
+
+static int opens_parenthesis(const struct sim_parser *parser) {
+    const char *p = parser->lexer.at;
+    while (p < parser->lexer.end && (*p == ' ' || *p == '\t'))
+        p++;
+    return p < parser->lexer.end && *p == '(';
+}
+
 static enum sim_status initial_value(struct sim_parser *parser, struct initialiser *init) {
     const struct sim_token *token = &parser->lexer.token;
     enum sim_status status;
@@ -158,30 +208,14 @@ static enum sim_status initial_value(struct sim_parser *parser, struct initialis
     uint8_t element[16] = {0};
     if (init->at > init->bytes - init->element || init->bytes < init->element)
         return sim_parse_fail(parser, SIM_SYNTAX, "more initial values than elements");
-    if (token->kind == SIM_TOK_WORD && !sim_parse_word_is(parser, "WARP_SZ")) {
-        int generic = sim_parse_word_is(parser, "generic");
-        if (generic &&
-            ((status = sim_parse_next(parser)) || (status = sim_parse_expect(parser, '('))))
+    if (token->kind == SIM_TOK_INT && opens_parenthesis(parser)) { /* mask(address) */
+        const uint64_t mask = token->bits;
+        if ((status = sim_parse_next(parser)) || (status = sim_parse_expect(parser, '(')) ||
+            (status = initial_address(parser, init, mask, &bits)) ||
+            (status = sim_parse_expect(parser, ')')))
             return status;
-        struct sim_symbol *other =
-            token->kind == SIM_TOK_WORD
-                ? sim_module_variable(parser->module, token->text, token->length)
-                : NULL;
-        if (token->kind != SIM_TOK_WORD)
-            return sim_parse_fail(parser, SIM_SYNTAX, "expected a name as an initial value");
-        /* else a function's address: indirect calls are rejected where they appear, so any address
-         * without an owner serves */
-        bits =
-            other ? other->address : 0x7f00000000000000ull + sim_hash(token->text, token->length);
-        status = sim_parse_next(parser);
-        if (!status && generic)
-            status = sim_parse_expect(parser, ')');
-        if (!status && sim_parse_is(parser, '+')) {
-            uint64_t more = 0;
-            if ((status = sim_parse_next(parser)) == SIM_OK)
-                status = sim_parse_constant(parser, &more);
-            bits += more;
-        }
+    } else if (token->kind == SIM_TOK_WORD && !sim_parse_word_is(parser, "WARP_SZ")) {
+        status = initial_address(parser, init, UINT64_MAX, &bits);
     } else {
         status = initial_constant(parser, init->type, &bits);
     }
@@ -228,6 +262,27 @@ static enum sim_status own_allocation(struct sim_parser *parser, uint64_t addres
     return SIM_OK;
 }
 
+/* Allocates a variable and reads its initial value. */
+static enum sim_status place_variable(struct sim_parser *parser, struct sim_symbol *symbol) {
+    struct sim_module *module = parser->module;
+    struct initialiser init = {
+        .bytes = symbol->bytes, .element = sim_types[symbol->type].bytes, .type = symbol->type};
+    const uint64_t align = symbol->align > 256 ? symbol->align : 256;
+    struct sim_error problem;
+    enum sim_status status =
+        sim_memory_allocate(module->gpu, symbol->bytes, align, 1, &symbol->address, &problem);
+    if (status)
+        return sim_parse_fail(parser, status, "%s", problem.text);
+    if ((status = own_allocation(parser, symbol->address)))
+        return status;
+    struct sim_region *region = sim_memory_find(module->gpu, symbol->address);
+    init.host = region->host;
+    region->read_only = symbol->space == SIM_S_CONST;
+    free(region->valid); /* module variables begin as zeros */
+    region->valid = NULL;
+    return sim_parse_is(parser, '=') ? initial_values(parser, &init) : SIM_OK;
+}
+
 static enum sim_status variable_directive(struct sim_parser *parser, int is_extern) {
     struct sim_module *module = parser->module;
     struct sim_declaration d;
@@ -262,22 +317,8 @@ static enum sim_status variable_directive(struct sim_parser *parser, int is_exte
     } else if (is_extern) {
         return sim_parse_fail(parser, SIM_UNSUPPORTED,
                               "an external variable: there is nothing to link with");
-    } else {
-        struct initialiser init = {.bytes = symbol->bytes, .element = element, .type = d.type};
-        uint64_t align_up = symbol->align > 256 ? symbol->align : 256;
-        struct sim_error problem;
-        if ((status = sim_memory_allocate(module->gpu, symbol->bytes, align_up, 1, &symbol->address,
-                                          &problem)))
-            return sim_parse_fail(parser, status, "%s", problem.text);
-        if ((status = own_allocation(parser, symbol->address)))
-            return status;
-        struct sim_region *region = sim_memory_find(module->gpu, symbol->address);
-        init.host = region->host;
-        region->read_only = d.space == SIM_S_CONST;
-        free(region->valid); /* module variables begin as zeros */
-        region->valid = NULL;
-        if (sim_parse_is(parser, '=') && (status = initial_values(parser, &init)))
-            return status;
+    } else if ((status = place_variable(parser, symbol))) {
+        return status;
     }
     symbol->hash = sim_hash(d.name.text, d.name.length);
     symbol->chain = module->globals[symbol->hash % module->global_table];
@@ -314,6 +355,9 @@ static enum sim_status header_directive(struct sim_parser *parser) {
         for (uint32_t i = 3;
              i < token->length && i < 7 && token->text[i] >= '0' && token->text[i] <= '9'; i++)
             parser->module->target = parser->module->target * 10 + (unsigned)(token->text[i] - '0');
+    if (target && token->kind == SIM_TOK_WORD && token->length > 3)
+        parser->module->specific =
+            token->text[token->length - 1] == 'a' || token->text[token->length - 1] == 'f';
     status = sim_parse_next(parser);
     while (!status && target && sim_parse_is(parser, ',')) /* sm_90a, debug */
         if ((status = sim_parse_next(parser)) == SIM_OK)
@@ -353,6 +397,62 @@ static enum sim_status directives(struct sim_parser *parser) {
     return status;
 }
 
+/* Stores the addresses of functions in the variables whose initial values they are. */
+static enum sim_status resolve_uses(struct sim_parser *parser) {
+    struct sim_module *module = parser->module;
+    for (; module->use_count; module->use_count--) {
+        const struct sim_function_use *use = &module->uses[module->use_count - 1];
+        struct sim_function *f = sim_module_function(module, use->name.text, use->name.length);
+        if (!f)
+            return sim_fail(parser->error, SIM_SYNTAX, 0, 0,
+                            "'%.*s', whose address is an initial value, is not defined",
+                            use->name.length > 60 ? 60 : (int)use->name.length, use->name.text);
+        const uint64_t bits = masked(sim_function_address(f) + use->more, use->mask);
+        f->address_taken = 1;
+        memcpy(use->host, &bits, use->bytes < sizeof bits ? use->bytes : sizeof bits);
+    }
+    return SIM_OK;
+}
+
+static enum sim_status make_static(struct sim_parser *parser, const struct sim_declaration *d,
+                                   struct sim_symbol *symbol) {
+    const uint64_t align = sim_types[d->type].bytes * d->vector;
+    *symbol = (struct sim_symbol){.name = d->name,
+                                  .kind = SIM_SYM_VAR,
+                                  .type = d->type,
+                                  .space = d->space,
+                                  .align = d->align > align ? d->align : align};
+    if (!sim_multiply(d->elements, align, &symbol->bytes) ||
+        symbol->bytes > parser->module->gpu->limits.device_bytes)
+        return sim_parse_fail(parser, SIM_LIMIT, "a variable is larger than the simulated memory");
+    const enum sim_status status = place_variable(parser, symbol);
+    return status ? status : resolve_uses(parser);
+}
+
+enum sim_status sim_module_static(struct sim_parser *parser, const struct sim_declaration *d,
+                                  const struct sim_symbol **made) {
+    struct sim_module *module = parser->module;
+    struct sim_arena *const arena = parser->arena;
+    enum sim_status status = SIM_OK;
+    for (struct sim_symbol *s = module->statics; s; s = s->next_in_scope)
+        if (s->name.text == d->name.text) { /* the function was parsed for another kernel */
+            while (!status && !sim_parse_is(parser, ';') && parser->lexer.token.kind != SIM_TOK_END)
+                status = sim_parse_next(parser);
+            *made = s;
+            return status;
+        }
+    parser->arena = &module->arena; /* the variable outlives the parsed function */
+    struct sim_symbol *symbol = sim_arena_alloc(parser->arena, 1, sizeof *symbol);
+    status = symbol ? make_static(parser, d, symbol) : no_memory(parser);
+    parser->arena = arena;
+    if (status)
+        return status;
+    symbol->next_in_scope = module->statics;
+    module->statics = symbol;
+    *made = symbol;
+    return SIM_OK;
+}
+
 static enum sim_status index_functions(struct sim_parser *parser) {
     struct sim_module *module = parser->module;
     uint64_t size = (uint64_t)module->function_count * 2 + 16;
@@ -377,7 +477,7 @@ static enum sim_status index_functions(struct sim_parser *parser) {
         if (f->is_entry && f->has_body)
             module->entries[module->entry_count++] = f;
     }
-    return SIM_OK;
+    return resolve_uses(parser);
 }
 
 static void module_free(struct sim_module *module) {

@@ -141,6 +141,21 @@ static enum sim_status declare_variable(struct sim_parser *parser, const struct 
     return SIM_OK;
 }
 
+static enum sim_status declare_static(struct sim_parser *parser, const struct sim_declaration *d) {
+    const struct sim_symbol *made;
+    struct sim_symbol *symbol;
+    enum sim_status status = sim_parse_add_symbol(parser, d->name, &symbol);
+    if (status || (status = sim_module_static(parser, d, &made)))
+        return status;
+    symbol->kind = SIM_SYM_VAR;
+    symbol->type = made->type;
+    symbol->space = made->space;
+    symbol->bytes = made->bytes;
+    symbol->align = made->align;
+    symbol->address = made->address;
+    return SIM_OK;
+}
+
 /* ---- statements ---- */
 
 enum sim_status sim_parse_skip_statement(struct sim_parser *parser) {
@@ -301,8 +316,7 @@ static enum sim_status directive(struct sim_parser *parser) {
     if (d.space == SIM_S_REG)
         status = declare_register(parser, &d);
     else if (d.space == SIM_S_GLOBAL || d.space == SIM_S_CONST)
-        return sim_parse_fail(parser, SIM_UNSUPPORTED,
-                              "a global or constant variable inside a function");
+        status = declare_static(parser, &d);
     else
         status = declare_variable(parser, &d, is_extern, &symbol);
     return status ? status : sim_parse_expect(parser, ';');
@@ -348,11 +362,24 @@ static enum sim_status formals(struct sim_parser *parser, struct sim_symbol ***l
         struct sim_symbol *symbol, **grown;
         if ((status = sim_parse_declaration(parser, &d)))
             return status;
+        struct sim_symbol *in_register = NULL;
+        if (d.space == SIM_S_REG && !parser->parsed->function->is_entry && d.vector == 1 &&
+            !d.is_array && d.type != SIM_T_PRED) {
+            /* a variable, which calls fill or read, and the register */
+            if ((status = sim_parse_add_symbol(parser, d.name, &in_register)))
+                return status;
+            in_register->kind = SIM_SYM_REG;
+            in_register->type = d.type;
+            d.space = SIM_S_PARAM;
+            d.name =
+                (struct sim_name){d.name.text - 1, d.name.length + 1}; /* no name of a program */
+        }
         if (d.space != SIM_S_PARAM)
             return sim_parse_fail(parser, SIM_UNSUPPORTED,
-                                  "a parameter that is not in .param space");
+                                  "a parameter that is neither in .param space nor a register");
         if ((status = declare_variable(parser, &d, 0, &symbol)))
             return status;
+        symbol->in_register = in_register;
         symbol->is_entry_param = parser->parsed->function->is_entry;
         symbol->is_return = is_return;
         if (!(grown = sim_grow(parser->arena, *list, &capacity, *count + 1, sizeof *grown)))

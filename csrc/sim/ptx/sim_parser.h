@@ -88,10 +88,18 @@ enum sim_status sim_parse_expression(struct sim_parser *parser, struct sim_value
 enum sim_status sim_parse_value(struct sim_parser *parser, struct sim_value *value); /* or 0f */
 enum sim_status sim_parse_constant(struct sim_parser *parser, uint64_t *bits); /* an integer */
 
+/* sim_module.c: a global or constant variable that a function declares. It is one of the module's,
+ * made when the function is first parsed. */
+enum sim_status sim_module_static(struct sim_parser *parser, const struct sim_declaration *d,
+                                  const struct sim_symbol **made);
 enum sim_status sim_parse_declaration(struct sim_parser *parser,
                                       struct sim_declaration *declaration);
 enum sim_status sim_parse_skip_statement(struct sim_parser *parser);
 
+/* sim_module.c: a variable of global or constant memory that a function declares: it is the
+ * module's, made when the function is first parsed. */
+enum sim_status sim_module_static(struct sim_parser *parser, const struct sim_declaration *d,
+                                  const struct sim_symbol **made);
 enum sim_status sim_parse_function(struct sim_module *module, struct sim_arena *arena,
                                    struct sim_function *function, struct sim_parsed **parsed,
                                    struct sim_error *error);
