@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from numbers import Real
 from typing import Any
 
@@ -50,6 +50,7 @@ __all__ = [
 ]
 
 WARP = 32  # lanes
+_PREFER_L1 = 16384  # bytes of shared memory that remain
 
 
 @dataclass(frozen=True)
@@ -503,7 +504,12 @@ def _up(value: int, unit: int) -> int:
 
 
 def occupancy(
-    which: str | Device | Gpu, threads: int, *, registers: int = 0, shared: int = 0
+    which: str | Device | Gpu,
+    threads: int,
+    *,
+    registers: int = 0,
+    shared: int = 0,
+    prefer_l1: bool = False,
 ) -> Occupancy:
     """Return the occupancy of a kernel: resident blocks and warps, and the limiting resource.
 
@@ -517,6 +523,9 @@ def occupancy(
         Registers per thread; 0: ignored.
     shared : int
         Bytes of shared memory a block, static and dynamic.
+    prefer_l1 : bool
+        Fermi and Kepler split 64 KB of a multiprocessor: 16 KB of shared memory and 48 KB of first
+        cache, instead of the reverse (``cudaFuncCachePreferL1``).
 
     Returns
     -------
@@ -527,7 +536,7 @@ def occupancy(
     TypeError
         No integers.
     ValueError
-        More than a block may have, or less than nothing.
+        More than a block may have, or less than nothing; `prefer_l1` on a GPU without the choice.
 
     Notes
     -----
@@ -540,8 +549,17 @@ def occupancy(
     >>> found = occupancy("m2090", 256, shared=32 * 1024)  # the example of deck D0
     >>> found.warps, found.max_warps, found.limiter
     (8, 48, 'shared')
+    >>> occupancy("m2090", 256, shared=8192, prefer_l1=True).blocks  # 6 with 48 KB
+    2
     """
     limits = gpu(which)
+    if prefer_l1:
+        if limits.compute_capability[0] not in "23":
+            raise ValueError(
+                f"prefer_l1: {limits.title} does not split 64 KB between shared memory and the "
+                "first cache; Fermi and Kepler do ('m2090', 'k40')"
+            )
+        limits = replace(limits, shared=_PREFER_L1, shared_per_block=_PREFER_L1)
     threads = whole(threads, "threads", 1, limits.threads_per_block)
     shared = whole(shared, "shared", 0, limits.shared_per_block)
     registers = whole(registers, "registers", 0, 255)

@@ -274,3 +274,17 @@ def test_public_names_of_models_are_complete():
         if getattr(value, "__module__", "") in (models.__name__, "gpuopt.catalog.latency")
         and not name.startswith("_")
     } | {"GPUS", "WARP"}
+
+
+def test_fermis_and_keplers_split_of_64_kb():
+    """Deck D2: 48 KB of shared memory and 16 of L1, or the reverse."""
+    for preset in ("m2090", "k40"):
+        more = models.occupancy(preset, 256, shared=8192)
+        less = models.occupancy(preset, 256, shared=8192, prefer_l1=True)
+        assert (more.blocks, less.blocks, less.limiter) == (6, 2, "shared")
+        assert models.occupancy(preset, 256, prefer_l1=True) == models.occupancy(preset, 256)
+        with pytest.raises(ValueError, match=r"shared: must be from 0 to 16,384"):
+            models.occupancy(preset, 256, shared=16385, prefer_l1=True)
+    for preset in ("g80", "gt200", "v100", "h200"):
+        with pytest.raises(ValueError, match=r"prefer_l1: .* does not split 64 KB"):
+            models.occupancy(preset, 256, prefer_l1=True)
