@@ -11,6 +11,9 @@
 
 static const struct reg_rung reduce_rungs[] = {
 #include "kernels/reduce.cu"
+#define HISTORICAL_REDUCE
+#include "kernels/historical.cu"
+#undef HISTORICAL_REDUCE
 #include "devices/cpu/reduce/cpu_reduce.c"
 };
 
@@ -26,16 +29,25 @@ static const struct reg_rung roofline_rungs[] = {
 
 static const struct reg_rung transpose_rungs[] = {
 #include "kernels/transpose.cu"
+#define HISTORICAL_TRANSPOSE
+#include "kernels/historical.cu"
+#undef HISTORICAL_TRANSPOSE
 #include "devices/cpu/cpu_transpose.c"
 };
 
 static const struct reg_rung stencil1d_rungs[] = {
 #include "kernels/stencil1d.cu"
+#define HISTORICAL_STENCIL1D
+#include "kernels/historical.cu"
+#undef HISTORICAL_STENCIL1D
 #include "devices/cpu/cpu_stencil1d.c"
 };
 
 static const struct reg_rung add_rungs[] = {
 #include "kernels/vector.cu"
+#define HISTORICAL_ADD
+#include "kernels/historical.cu"
+#undef HISTORICAL_ADD
 #include "devices/cpu/cpu_vector.c"
 };
 
@@ -46,6 +58,9 @@ static const struct reg_rung saxpy_rungs[] = {
 
 static const struct reg_rung matmul_rungs[] = {
 #include "kernels/matmul.cu"
+#define HISTORICAL_MATMUL
+#include "kernels/historical.cu"
+#undef HISTORICAL_MATMUL
 #include "devices/cpu/cpu_matmul.c"
 };
 
@@ -71,6 +86,23 @@ static const struct reg_signature saxpy_host_signatures[] = {SAXPY_SIGNATURES(SI
 static const struct reg_signature matmul_kernel_signatures[] = {MATMUL_SIGNATURES(SIGNATURE)};
 static const struct reg_signature matmul_host_signatures[] = {MATMUL_SIGNATURES(SIGNATURE)};
 
+#define LISTING_reduce \
+    { "sum", DTYPE_int32, DTYPE_int32 }
+#define LISTING_transpose \
+    { "move", DTYPE_uint32, DTYPE_uint32 }
+#define LISTING_stencil1d \
+    { "sum", DTYPE_int32, DTYPE_int32 }
+#define LISTING_add \
+    { "add", DTYPE_int32, DTYPE_int32 }
+#define LISTING_matmul \
+    { "matmul", DTYPE_float32, DTYPE_float32 }
+#define LISTING_saxpy \
+    { 0 } /* none */
+#define LISTING_roofline \
+    { 0 }
+#define LISTING_reduce_axis \
+    { 0 }
+
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define FAMILY(name, files)           \
     {#name,                           \
@@ -79,7 +111,8 @@ static const struct reg_signature matmul_host_signatures[] = {MATMUL_SIGNATURES(
      name##_kernel_signatures,        \
      name##_host_signatures,          \
      COUNT(name##_kernel_signatures), \
-     COUNT(name##_host_signatures)},
+     COUNT(name##_host_signatures),   \
+     LISTING_##name},
 const struct reg_family reg_families[] = {REG_FAMILIES(FAMILY)};
 #undef FAMILY
 const size_t reg_family_count = COUNT(reg_families);
@@ -101,6 +134,10 @@ const struct reg_family *reg_family(const char *name) {
 const struct reg_signature *reg_signatures(const struct reg_family *family,
                                            const struct reg_rung *rung, size_t *count) {
     const bool host = rung->flags & RUNG_HOST;
+    if (rung->flags & RUNG_LISTING) {
+        *count = 1;
+        return &family->listing_signature;
+    }
     *count = host ? family->host_signature_count : family->kernel_signature_count;
     return host ? family->host_signatures : family->kernel_signatures;
 }

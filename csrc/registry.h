@@ -15,6 +15,7 @@ enum rung_flag {
     RUNG_WIDE = 32,             /* prefers an accumulator wider than the elements if compiled */
     RUNG_OVERLAPS = 64,         /* its kernels wait for their predecessor themselves */
     RUNG_DECK_RATE = 128,       /* `deck` is a rate in GB/s, not a time */
+    RUNG_LISTING = 256,         /* a deck's listing, without bounds checks: the simulated GPU's */
 };
 
 struct reg_rung {
@@ -41,6 +42,7 @@ struct reg_family {
     size_t rung_count;
     const struct reg_signature *kernel_signatures, *host_signatures;
     size_t kernel_signature_count, host_signature_count;
+    struct reg_signature listing_signature; /* the decks' types, the only ones of their listings */
 };
 
 /* A kernel that is no rung: an experiment's, from the PROBE rows of kernels/<file>.cu. */

@@ -160,6 +160,8 @@ enum status ops_step_on_arrays(struct ops_queue *queue, const struct ops_choice 
 #define FAMILY(name, files) OPS_PLANNER(files);
 REG_FAMILIES(FAMILY)
 #undef FAMILY
+/* The same for the decks' listings of all families. */
+OPS_PLANNER(historical);
 
 /* The rung has one launch; argument 3 is the result's address. */
 bool ops_reduce_is_single_pass(const struct ops_choice *choice);

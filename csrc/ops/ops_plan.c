@@ -29,7 +29,9 @@ enum status ops_plan(struct ops_queue *queue, const struct ops_choice *choice,
     struct ops_choice allowed = *choice;
     allowed.block = allowed_block(queue, choice);
     const enum status status =
-        planners[choice->family - reg_families](queue, &allowed, problem, plan);
+        choice->rung->flags & RUNG_LISTING
+            ? ops_historical_plan(queue, &allowed, problem, plan)
+            : planners[choice->family - reg_families](queue, &allowed, problem, plan);
     if (status)
         ops_plan_free(queue, plan);
     return status;

@@ -72,7 +72,7 @@ PyObject *py_rungs(PyObject *module, PyObject *argument) {
         PyObject *row =
             signatures && kernels
                 ? Py_BuildValue("{s:s, s:i, s:s, s:s, s:s, s:N, s:N, s:I, s:I, s:I, s:I, s:N, s:N, "
-                                "s:N, s:N, s:d, s:d}",
+                                "s:N, s:N, s:N, s:d, s:d}",
                                 "family", family->name, "number", rung->number, "name", rung->name,
                                 "lesson", rung->lesson, "source", rung->source, "signatures",
                                 Py_NewRef(signatures), "kernels", Py_NewRef(kernels), "block_min",
@@ -81,8 +81,9 @@ PyObject *py_rungs(PyObject *module, PyObject *argument) {
                                 "historical", PyBool_FromLong(rung->flags & RUNG_HISTORICAL),
                                 "best", PyBool_FromLong(rung->flags & RUNG_BEST), "ceiling",
                                 PyBool_FromLong(rung->flags & RUNG_CEILING), "host",
-                                PyBool_FromLong(host), "deck_us", rate ? 0.0 : rung->deck,
-                                "deck_gbs", rate ? rung->deck : 0.0)
+                                PyBool_FromLong(host), "listing",
+                                PyBool_FromLong(rung->flags & RUNG_LISTING), "deck_us",
+                                rate ? 0.0 : rung->deck, "deck_gbs", rate ? rung->deck : 0.0)
                 : NULL;
         Py_XDECREF(signatures);
         Py_XDECREF(kernels);

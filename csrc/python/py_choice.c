@@ -170,8 +170,12 @@ static const struct reg_signature *find_signature(const struct py_problem *probl
 /* The end of the error text: how to fix it. */
 static const char *remedy(const struct py_problem *problem, const struct reg_rung *rung) {
     return rung->flags & RUNG_HOST ? ""
-           : problem->resident     ? "; convert the array on its device"
-                                   : "; convert the array, or use device='cpu'";
+           : rung->flags & RUNG_LISTING
+               ? strcmp(problem->family->name, "reduce") == 0
+                     ? "; the deck's sum stays int: pass an int32 array and dtype=np.int32"
+                     : "; convert the array to the deck's type"
+           : problem->resident ? "; convert the array on its device"
+                               : "; convert the array, or use device='cpu'";
 }
 
 /* Raises TypeError that lists the rung's element types for the operation. */
@@ -206,8 +210,13 @@ static void raise_no_signature(const struct py_problem *problem, const struct re
 
 static int is_host_kind(const struct device_ops *kind) { return strcmp(kind->kind, "cpu") == 0; }
 
+/* Only the simulated GPU runs a deck's listing. */
+static int is_refused(const struct reg_rung *rung, const struct device_ops *kind) {
+    return rung->flags & RUNG_LISTING && kind && strcmp(kind->kind, "cuda") == 0;
+}
+
 static int fits_kind(const struct reg_rung *rung, const struct device_ops *kind) {
-    return !kind || is_host_kind(kind) == !!(rung->flags & RUNG_HOST);
+    return !kind || (is_host_kind(kind) == !!(rung->flags & RUNG_HOST) && !is_refused(rung, kind));
 }
 
 static const struct reg_rung *best_rung(const struct reg_family *family,
@@ -271,6 +280,14 @@ static const struct reg_rung *find_rung(const struct reg_family *family, PyObjec
                                : rung->number == number && !(rung->flags & RUNG_HISTORICAL);
         if (meant && fits_kind(rung, kind))
             return rung;
+        if (meant && is_refused(rung, kind)) {
+            PyErr_Format(PyExc_ValueError,
+                         "variant: '%s' is a deck's listing without bounds checks, for GPUs whose "
+                         "warps execute in step: only the simulated GPU runs it; use device='sim' "
+                         "or device='sim:g80', or another rung",
+                         rung->name);
+            return NULL;
+        }
     }
     raise_no_rung(family, variant, kind);
     return NULL;
@@ -364,7 +381,8 @@ static int default_kind(struct py_state *state, const struct py_problem *problem
         py_raise(state, status);
         return -1;
     }
-    if (count && (rung || find_signature(problem, best_rung(problem->family, cuda), &items)))
+    if (count && !(rung && is_refused(rung, cuda)) &&
+        (rung || find_signature(problem, best_rung(problem->family, cuda), &items)))
         *kind = cuda; /* without a named rung, only if it has a kernel for these types */
     else
         *kind = kind_named(rung ? "sim" : "cpu");

@@ -36,13 +36,15 @@ class Rung:
     items_per_thread : int
         0 for a grid-stride loop.
     historical : bool
-        The deck's original code, undefined on today's hardware: never chosen by default.
+        A deck's original code, some of it undefined on today's hardware: never chosen by default.
     best : bool
         ``variant=None`` runs it, unless another rung is better for the size or dtype.
     ceiling : bool
         A plain copy, which bounds the ladder and is no step of it.
     host : bool
         Whether it is C on the cpu; otherwise a kernel.
+    listing : bool
+        A deck's code as it was, for the simulated GPU alone: historical, without bounds checks.
     deck_us, deck_gbs : float
         The deck's own time in microseconds, or its rate in GB/s if it states only that; else 0.
 
@@ -73,6 +75,7 @@ class Rung:
     host: bool
     deck_us: float
     deck_gbs: float = 0.0
+    listing: bool = False
 
     @property
     def variant(self) -> int | str:
@@ -110,7 +113,7 @@ def _blocks(rung: Rung) -> str:
 _SHOWN = {
     "variant": lambda rung: repr(rung.variant),
     "name": lambda rung: rung.name + ", the best" * rung.best,
-    "runs on": lambda rung: "cpu" if rung.host else "cuda, sim",
+    "runs on": lambda rung: "cpu" if rung.host else "sim" if rung.listing else "cuda, sim",
     "threads a block": _blocks,
     "what is new": lambda rung: rung.lesson,
     "source": lambda rung: rung.source,
@@ -138,8 +141,10 @@ def rungs(family: str = "reduce") -> list[Rung]:
     Examples
     --------
     >>> import gpuopt
-    >>> [rung.number for rung in gpuopt.rungs("reduce") if not rung.host]
-    [1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 10, 11, 12, 13]
+    >>> [rung.number for rung in gpuopt.rungs("reduce") if not (rung.host or rung.historical)]
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]
+    >>> [rung.variant for rung in gpuopt.rungs("add") if rung.listing]
+    ['1-historical', '2-historical', '3-historical', '4-historical', '5-historical']
     """
     rows = _core.rungs(family)
     return Listing(

@@ -125,9 +125,10 @@ def reduce(
     keepdims : bool
         Keep the reduced axes, with size 1.
     variant : int or str, optional
-        The rung, by the deck's number or by name: 1 to 13 and "5-historical" are CUDA kernels,
-        "serial", "openmp" and "simd" run on the cpu. Default: the best for the device and the size;
-        among the kernels 13, or 11 for an array of less than 12 rounds of 64 KiB per block.
+        The rung, by the deck's number or by name: 1 to 13 are CUDA kernels, "1-historical" to
+        "7-historical" the decks' listings; "serial", "openmp" and "simd" run on the cpu. Default:
+        the best for the device and the size; among the kernels 13, or 11 for an array of less than
+        12 rounds of 64 KiB per block.
         `gpuopt.rungs` lists them. With `axis`, `keepdims` or an operation from "mean" on: a rung of
         the family "reduce_axis".
     dtype : dtype, optional

@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import Any, Literal, NamedTuple, overload
 
 from gpuopt import _core
-from gpuopt.catalog.rungs import Rung, find
+from gpuopt.catalog.rungs import Rung, find, rungs
 from gpuopt.families import cases
 from gpuopt.observe.annotated import Diff, Source, SourceLine
 from gpuopt.observe.counters import BESIDE, Counters, check_name
@@ -21,6 +21,11 @@ from gpuopt.util.literals import AnyRung, Family
 from gpuopt.util.texts import embedded
 
 REDUCE_ITEMS = 1 << 14  # elements of the run whose counters annotate a source
+_DECKS_GPU = {  # by the deck: the device, its name
+    "D0": ("sim:g80", "G80"),
+    "D1": ("sim:k40", "K40"),
+    "D2": ("sim:m2090", "M2090"),
+}
 _NO_CODE = re.compile(r'("(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)+\')|//.*|/\*.*?\*/')
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _FILE = re.compile(r'^\.file (\d+) "(.*)"', re.M)
@@ -199,16 +204,17 @@ def _counters(rung: Rung) -> tuple[dict[tuple[str, int], Counters], str]:
         items = 1024  # one block, of at most 1,024 threads
     radius = 16 if rung.name == "shared-sums" else None  # 3 is rung 4's
     case = cases.make(rung.family, items, radius=radius)
-    counted = profile(_collect, case, rung)
+    device, name = _DECKS_GPU[rung.source[:2]] if rung.listing else ("sim", "H200")
+    counted = profile(_collect, case, rung, device)
     lines = {
         (PurePath(path).name, number): counters
         for (path, number), counters in counted.by_line().items()
     }
-    return lines, f"counted on a simulated H200: {case.title}"
+    return lines, f"counted on a simulated {name}: {case.title}"
 
 
-def _collect(case: cases.Case, rung: Rung) -> object:
-    return case.call(rung, None, "sim")
+def _collect(case: cases.Case, rung: Rung, device: str) -> object:
+    return case.call(rung, None, device)
 
 
 def _shown(annotate: bool | Iterable[str]) -> tuple[str, ...]:
@@ -219,13 +225,45 @@ def _shown(annotate: bool | Iterable[str]) -> tuple[str, ...]:
     return tuple(check_name(each, "annotate") for each in listed)
 
 
+def _listing(asked: Rung) -> tuple[Rung, Rung]:
+    """Return a rung and the deck's listing of it; either of the two may be asked for."""
+    listed = rungs(asked.family)
+    decks = sorted((each for each in listed if each.historical), key=lambda each: not each.listing)
+    if asked.historical:
+        decks = [asked]
+    for deck in decks:
+        for ours in listed:
+            same = ours.number == deck.number and not (ours.host or ours.historical)
+            if same and asked in (deck, ours):
+                return ours, deck
+    have = ", ".join(
+        repr(each.number) for each in listed
+        if not (each.host or each.historical) and any(each.number == deck.number for deck in decks)
+    )  # fmt: skip
+    raise ValueError(
+        f"historical: no deck has a listing for rung {asked.variant!r} of {asked.family}; "
+        + (f"use one of {have}" if have else "no rung of it has one")
+    )
+
+
 @overload
 def source(
     family: Family | Literal["roofline"],
     variant: AnyRung | int | None = None,
     *,
     annotate: bool | Iterable[str] = False,
+    historical: Literal[False] = False,
 ) -> Source: ...
+
+
+@overload
+def source(
+    family: Family | Literal["roofline"],
+    variant: AnyRung | int | None = None,
+    *,
+    annotate: bool | Iterable[str] = False,
+    historical: Literal[True],
+) -> Diff: ...
 
 
 @overload
@@ -245,8 +283,9 @@ def source(
     *arguments: Any,
     annotate: bool | Iterable[str] = False,
     ptx: bool = False,
+    historical: bool = False,
     **keywords: Any,
-) -> Source:
+) -> Source | Diff:
     """Return the source of a rung or of a user's own kernel, with counters beside the lines.
 
     Parameters
@@ -266,10 +305,13 @@ def source(
         (`Profile.describe` lists the counters). A kernel of one's own is always counted.
     ptx : bool
         List a kernel's PTX, statement by statement.
+    historical : bool
+        Show the deck's own listing beside the rung, and what differs: from the deck's to ours.
 
     Returns
     -------
-    Source
+    Source or Diff
+        A Diff with `historical`.
 
     Raises
     ------
@@ -293,6 +335,9 @@ def source(
         given = () if variant is None and not arguments else (variant, *arguments)
         profiled = profile(family, *given, **keywords)
         return profiled.source(counters=shown or BESIDE, ptx=ptx)
+    if historical:
+        ours, deck = _listing(find(family, variant))
+        return diff(family, deck.variant, ours.variant, annotate=annotate)
     if arguments or keywords or ptx:
         raise TypeError(
             "source: a rung takes a variant and annotate=; grid, block, arguments and ptx= are for "
