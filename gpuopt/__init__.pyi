@@ -4,6 +4,7 @@ from gpuopt import experiments as experiments, models as models
 from gpuopt._core import __version__ as __version__
 from gpuopt.advice.explain import explain as explain
 from gpuopt.advice.explanation import Advice as Advice, Explanation as Explanation
+from gpuopt.advice.grade import Grade as Grade, grade as grade
 from gpuopt.arrays.device_array import DeviceArray as DeviceArray, empty as empty
 from gpuopt.catalog.devices import (
     Availability as Availability,
@@ -22,6 +23,7 @@ from gpuopt.families.vectors import add as add, saxpy as saxpy
 from gpuopt.jit.cache import clear_cache as clear_cache
 from gpuopt.jit.compiler import compile as compile
 from gpuopt.jit.errors import CompileError as CompileError
+from gpuopt.jit.numba_kernels import NumbaKernel as NumbaKernel, from_numba as from_numba
 from gpuopt.measure.bench import Bench as Bench, bench as bench
 from gpuopt.measure.case_study import CaseStudy as CaseStudy, matmul_case_study as matmul_case_study
 from gpuopt.measure.ceilings import Ceiling as Ceiling
@@ -51,6 +53,7 @@ from gpuopt.ptx.entries import Parameter as Parameter
 from gpuopt.ptx.kernel import Kernel as Kernel, Resources as Resources
 from gpuopt.ptx.module import Module as Module, load_ptx as load_ptx
 from gpuopt.ptx.streams import Event as Event, Stream as Stream
+from gpuopt.show.magic import load_ipython_extension as load_ipython_extension
 from gpuopt.util.errors import (
     DeviceError as DeviceError,
     DeviceLost as DeviceLost,

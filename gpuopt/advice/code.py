@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -203,10 +204,19 @@ class Thread:
         Values of "%tid.x", "%ctaid.x", ...
     parameters : list of int
         The arguments; arrays are 0.
+    narrow : callable
+        Tells whether a mask of 8 or 16 bits stems from an integer type of that size.
     """
 
-    def __init__(self, code: Code, special: dict[str, int], parameters: list[int]) -> None:
+    def __init__(
+        self,
+        code: Code,
+        special: dict[str, int],
+        parameters: list[int],
+        narrow: Callable[[Op], bool] = lambda op: False,
+    ) -> None:
         self.code, self.special, self.parameters = code, special, parameters
+        self.narrow = narrow
         self.known: dict[str, Value] = {}
         self.active: set[str] = set()
 
@@ -245,6 +255,9 @@ class Thread:
             return self.value(op.operands[1])
         if not re.fullmatch(r"[usb](8|16|32|64)", kind):
             raise Unknown(op.text)
+        masked = self._mask(op) if parts[0] == "and" else None
+        if masked:
+            return masked
         extended = self._extension(op) if parts[0] == "shr" else None
         if extended:
             return extended
@@ -273,6 +286,17 @@ class Thread:
             function = linear[parts[0]]
             return self._made(op, function(signed), function(exact), result, at)
         return self._other(op, signed, result)
+
+    def _mask(self, op: Op) -> Value | None:
+        """Return the value of a conversion to an unsigned integer of 8 or 16 bits."""
+        if op.operands[-1] not in ("255", "65535"):
+            return None
+        writer = self.code.writers.get(op.operands[1], [op])[0]
+        if not (self.narrow(op) or self.narrow(writer)):
+            return None
+        source = self.value(op.operands[1])
+        kept = source.wrapped & int(op.operands[-1])
+        return Value(kept, source.exact, source.at or (writer if kept != source.exact else None))
 
     def _extension(self, op: Op) -> Value | None:
         """Return the value of a shift to the left and back: an integer's lower bits, scaled."""

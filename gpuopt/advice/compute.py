@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 
@@ -147,7 +148,10 @@ def double_literal(evidence: Evidence) -> Iterator[Advice]:
     if not found:
         return
     line = max(found, key=lambda each: found[each][0])
-    literals = sorted({value for _, values in found.values() for value in values})[:4]
+    literals = sorted({value for _, values in found.values() for value in values})
+    text = evidence.source_line(line)
+    written = [value for value in literals if _is_written(value, text)]
+    literals = (written or literals)[:4]
     shown = ", ".join(f"{value:g}" for value in literals)
     times = evidence.times
     c = evidence.counters
@@ -168,6 +172,12 @@ def double_literal(evidence: Evidence) -> Iterator[Advice]:
         f"{max(1, round(_ratio(evidence)))} of float32's rate.",
         source="Deck D1, double literal; CUDA C++ Best Practices Guide, arithmetic",
     )
+
+
+def _is_written(value: float, text: str) -> bool:
+    """Tell whether a source line has a literal without an f; 1.0 may be written as 1. or 1.0."""
+    number = re.escape(f"{value:g}".removesuffix(".0"))
+    return bool(re.search(rf"(?<![\w.]){number}(?:\.0*)?(?![\w.])", text))
 
 
 def _ratio(evidence: Evidence) -> float:

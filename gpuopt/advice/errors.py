@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from math import prod
 from typing import Any
 
 import numpy as np
 
-from gpuopt.advice.code import Op, Unknown, line_of, place
+from gpuopt.advice.code import Code, Op, Unknown, line_of, place
 from gpuopt.advice.evidence import Evidence
 from gpuopt.advice.explanation import Advice
 from gpuopt.observe.launches import Finding
@@ -56,22 +55,28 @@ def _ops_at(evidence: Evidence, found: Finding) -> list[Op]:
     ]
 
 
-def _overflow(evidence: Evidence, op: Op, block: Any, thread: Any) -> tuple[Op, int, int] | None:
-    """Return the instruction whose result overflows on the way to an address, and both values."""
+Overflow = tuple[Op, int, int]
+
+
+def _overflow(evidence: Evidence, op: Op, block: Any, thread: Any) -> tuple[Overflow | None, bool]:
+    """Return the instruction whose result overflows on the way to an address, and both values.
+
+    And whether the address is known: no memory and no loop decides it.
+    """
     evaluator = evidence.thread(block, thread)
     if evaluator is None:
-        return None
+        return None, False
     try:
         found = evaluator.value(op.address)
     except (Unknown, RecursionError):
-        return None
+        return None, False
     if found.at is None or not found.at.to:
-        return None
+        return None, True
     value = evaluator.known.get(found.at.to[0], found)
-    return found.at, value.exact, value.wrapped
+    return (found.at, value.exact, value.wrapped), True
 
 
-def _numbers(seen: tuple[Op, int, int]) -> str:
+def _numbers(seen: Overflow) -> str:
     """Return the evidence for an overflow."""
     _, exact, wrapped = seen
     if exact == wrapped:
@@ -84,20 +89,18 @@ def _overflow_advice(evidence: Evidence, found: Finding) -> Advice | None:
     distance = int(far[1]) if far else 1 << 62
     past = far or "in no allocation" in found.text
     for op in _ops_at(evidence, found):
-        seen = _overflow(evidence, op, found.block, found.thread)
+        seen, known = _overflow(evidence, op, found.block, found.thread)
         line, numbers = 0, ""
+        products = [
+            each
+            for each in (evidence.code.slice(op.address) if evidence.code else [])
+            if each.parts[-1] in ("s32", "u32", "b32") and each.parts[0] in ("mul", "mad", "shl")
+        ]
         if seen:
             line = seen[0].line
             numbers = f"{_numbers(seen)}; "
-        elif (
-            past
-            and distance > FAR
-            and any(
-                each.parts[-1] in ("s32", "u32", "b32") and each.parts[0] in ("mul", "mad", "shl")
-                for each in (evidence.code.slice(op.address) if evidence.code else [])
-            )
-        ):
-            line = _line(found)
+        elif past and distance > FAR and products and not known:
+            line = products[-1].line
             numbers = "the address is more than 256 MiB outside of the array; "
         if line:
             return _advice(
@@ -181,7 +184,8 @@ def race(evidence: Evidence, found: Finding) -> Advice:
 
     space = "shared" if shared else "global"
     later = max(mine, theirs)
-    if theirs in (0, mine) and _updates(evidence, found, shared):
+    update = _update(evidence, {mine, theirs}, space)
+    if update:
         return _advice(
             found,
             "racing-update",
@@ -191,9 +195,10 @@ def race(evidence: Evidence, found: Finding) -> Advice:
             reason="x[i] += v reads, adds and writes. Another thread's update in between is "
             "overwritten.",
             source=f"{GUIDE}, atomic functions",
+            line=update,
         )
     lines = (
-        f"lines {line_of(theirs)} and {line_of(mine)}"
+        f"lines {min(line_of(theirs), line_of(mine))} and {max(line_of(theirs), line_of(mine))}"
         if theirs and theirs != mine
         else f"line {line_of(mine)}"
     )
@@ -254,38 +259,50 @@ def _barrier_between(evidence: Evidence, first: int, last: int) -> bool:
     )
 
 
-def _updates(evidence: Evidence, found: Finding, shared: bool) -> bool:
-    """Tell whether a finding's line reads and writes one address, as ``x[i] += v`` does.
+def _update(evidence: Evidence, lines: set[int], space: str) -> int:
+    """Return the line of a store to an element that several threads load and store; 0: none.
 
-    A line that reads other elements, too, as ``x[t] += x[t + s]``, lacks a barrier.
+    The loaded value decides the stored one, or the branch before. Threads that store elements of
+    their own, as in ``x[t] += x[t + s]``, lack a barrier instead.
     """
-    code = evidence.code
-    if not code:
-        return False
-    space = "shared" if "shared" in found.kind else "global"
-    line = _line(found)
-    ops = [op for op in code.ops if op.line == line and f".{space}" in op.name]
-    stores = [op for op in ops if op.name.startswith("st.")]
-    loads = [op for op in ops if op.name.startswith("ld.")]
-    places = {_where(load) for load in loads}
-    if len(places) > 1 and any(_where(store) in places for store in stores) and shared:
-        return False
-    for store in stores:
-        for load in loads:
-            if _where(store) == _where(load) and _reaches(code, load, store):
-                return True
-    return False
+    for block in evidence.blocks[:1]:
+        code = block.code
+        ops = [op for op in code.ops if f".{space}" in op.name]
+        loads = [op for op in ops if op.name.startswith("ld.")]
+        for store in ops:
+            if not store.name.startswith("st.") or store.line not in lines:
+                continue
+            same = {
+                load.number
+                for load in loads
+                if _where(load) == _where(store) and store.operands[-1] not in load.to
+            }
+            if not same or not same & _deciding(code, store):
+                continue
+            common = not any(
+                "%tid" in op.text or op.name.startswith("ld.global")
+                for op in code.slice(store.address)
+            )
+            sites = [each for each in block.sites if each.op.number == store.number]
+            first = sites[0].addresses[sites[0].lanes][: 32 * block.warps] if sites else []
+            if common or len(np.unique(first)) < len(first):
+                return store.line
+    return 0
+
+
+def _deciding(code: Code, store: Op) -> set[int]:
+    """Return the instructions whose values a store depends on: its value, and the branch before."""
+    branch = next(
+        (op for op in reversed(code.ops[: store.number]) if op.name.startswith("bra") and op.guard),
+        None,
+    )
+    registers = [store.operands[-1], store.guard, branch.guard if branch else ""]
+    return {op.number for each in registers if each for op in code.slice(each)}
 
 
 def _where(op: Op) -> str:
     found = re.search(r"\[([^\]]*)\]", op.text)
     return found[1].replace(" ", "") if found else ""
-
-
-def _reaches(code: Any, load: Op, store: Op) -> bool:
-    """Tell whether the loaded value is part of the stored one."""
-    value = store.operands[-1]
-    return any(op.number == load.number for op in code.slice(value)) or value in load.to
 
 
 # --- the others
@@ -458,12 +475,10 @@ def silent_overflow(evidence: Evidence) -> Iterator[Advice]:
         return
     block = tuple(each - 1 for each in evidence.launch.grid)
     thread = tuple(each - 1 for each in evidence.launch.block)
-    if prod(evidence.launch.grid) * evidence.threads < 1 << 15:
-        return
-    for site in evidence.blocks[0].sites:
-        if site.space != "global":
+    for op in evidence.blocks[0].code.ops:
+        if ".global" not in op.name or not op.address:
             continue
-        seen = _overflow(evidence, site.op, block, thread)
+        seen, _ = _overflow(evidence, op, block, thread)
         if seen:
             yield Advice(
                 "index-overflow",

@@ -21,6 +21,7 @@ from gpuopt.util import texts
 
 EVENTS_MOST = 400_000  # of one traced block
 _ENDS = ("bra", "bar", "st.", "atom", "red.", "ret", "call")
+_NARROW = re.compile(r"\b(?:unsigned (?:char|short)|u(?:char|short)|uint(?:8|16)_t)\s+\w")
 LATENCY = 500  # cycles from a load to its value, from DRAM, about; deck D2 and the guide
 
 
@@ -396,7 +397,11 @@ class Evidence:
         parameters = [
             int(each) if isinstance(each, int | np.integer) else 0 for each in self.arguments
         ]
-        return Thread(self.code, special, parameters)
+        return Thread(self.code, special, parameters, self._narrow)
+
+    def _narrow(self, op: Op) -> bool:
+        """Tell whether the source line of an instruction names a narrow unsigned type."""
+        return bool(_NARROW.search(self.source_line(op.line)))
 
 
 # --- gathering

@@ -15,7 +15,7 @@ from typing import Any
 import gpuopt
 from gpuopt import experiments
 from gpuopt.catalog.devices import KINDS, config, describe, devices, show_config
-from gpuopt.cli import observe, options, own, race_commands
+from gpuopt.cli import advice_commands, observe, options, own, race_commands
 from gpuopt.cli.console import bar, fold, show
 from gpuopt.cli.parser import Parser, program
 from gpuopt.cli.readme import parts, write_between_marks
@@ -287,6 +287,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_ladder(commands)
     observe.add_commands(commands)
     own.add_commands(commands)
+    advice_commands.add_commands(commands)
     _add_roofline(commands)
     race_commands.add_commands(commands)
     _add_reference(commands)

@@ -318,7 +318,7 @@ def _with_short_files(ptx: bytes, name: str, own: Sequence[str]) -> bytes:
 def _renamed(ptx: bytes, symbols: dict[str, str]) -> tuple[bytes, dict[str, str]]:
     """Rename the kernels of a PTX text to what findings and profiles are to show."""
     new: dict[str, str] = {}
-    taken = set(re.findall(rb"(?<![%.\w$])[\w$]+", ptx))
+    taken = set(re.findall(rb"(?<![%.\w$])([a-zA-Z_$][\w$]*)\s*[\[(;=]", ptx))
     for name, symbol in symbols.items():
         shown = naming.identifier(name)
         if symbol not in new and shown and not shown[0].isdigit():

@@ -203,6 +203,34 @@ class Profile:
             ]
         raise ValueError(f"by: {by!r:.40} is none; use 'launch', 'kernel', 'line' or 'statement'")
 
+    def assert_at_most(self, **limits: float) -> None:
+        """Assert that counters and ratios do not exceed limits, for tests.
+
+        Parameters
+        ----------
+        **limits
+            Counters or ratios by name: ``bank_conflicts=0, sectors_per_request=4.1``;
+            `Profile.describe` lists the counters.
+
+        Raises
+        ------
+        AssertionError
+            One is larger; the text has the line with most of it.
+        ValueError
+            An unknown name.
+        """
+        exceeded = []
+        for name, limit in limits.items():
+            value = self.counters.value(check_name(name, "assert_at_most"))
+            if value <= limit:
+                continue
+            lines = {where: each.value(name) for where, each in self.by_line().items()}
+            worst = max(lines, key=lambda where: lines[where], default=None)
+            at = f"; most of it at {place_of(worst)}: {lines[worst]:,g}" if worst else ""
+            exceeded.append(f"{name} is {value:,g}, at most {limit:,g} is allowed{at}")
+        if exceeded:
+            raise AssertionError("; ".join(exceeded))
+
     def difference(self, before: Profile) -> Difference:
         """Compare with another profile, counter by counter and line by line.
 

@@ -46,6 +46,9 @@ def _values(seed=1):
         "full": lambda n, value: np.full(n, value, np.int32),
         "u8": lambda n: rng.integers(0, 256, n, np.uint8),
         "zu8": lambda n: np.zeros(n, np.uint8),
+        "hub": lambda n, at, degree: np.concatenate(
+            [[0], np.cumsum(np.where(np.arange(n) == at, degree, 1))]
+        ).astype(np.int32),
         "csr_rows": lambda n, each: np.arange(0, each * n + 1, each, dtype=np.int32),
     }
 

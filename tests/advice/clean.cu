@@ -249,3 +249,67 @@ __global__ void k(const int *keys, int *table, int size) {
         slot = (slot + 1) & (size - 1);
     }
 }
+//// lu row, conv, etc | k(64, 128, r(8192), z(8192), 8192)
+__global__ void k(const float *in, float *out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float c = in[i];
+    float l = i > 0 ? in[i - 1] : c, r = i + 1 < n ? in[i + 1] : c;
+    out[i] = c + 0.1f * (l - 2.0f * c + r);
+}
+//// last block | k(64, 128, r(8192), z(64), zi(1), z(1))
+__device__ bool is_last(int *count) {
+    return atomicAdd(count, 1) == gridDim.x - 1;
+}
+__global__ void k(const float *x, volatile float *part, int *count, float *out) {
+    __shared__ float s[128];
+    __shared__ bool last;
+    int t = threadIdx.x;
+    s[t] = x[blockIdx.x * 128 + t];
+    __syncthreads();
+    for (int d = 64; d > 0; d >>= 1) { if (t < d) s[t] += s[t + d]; __syncthreads(); }
+    if (t == 0) {
+        part[blockIdx.x] = s[0];
+        __threadfence();
+        last = is_last(count);
+    }
+    __syncthreads();
+    if (last && t == 0) {
+        float sum = 0.0f;
+        for (int b = 0; b < (int)gridDim.x; b++) sum += part[b];
+        *out = sum;
+    }
+}
+//// game of life | k((16, 16), (16, 16), i(65536, 2), zi(65536), 256)
+__global__ void k(const int *a, int *b, int n) {
+    int x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y, s = 0;
+    for (int dy = -1; dy <= 1; dy++)
+        for (int dx = -1; dx <= 1; dx++)
+            if (dx || dy) s += a[((y + dy + n) % n) * n + (x + dx + n) % n];
+    b[y * n + x] = s == 3 || (s == 2 && a[y * n + x]);
+}
+//// knn distances | k((32, 4), (32, 8), r(1024 * 3), r(32 * 3), z(1024 * 32), 1024, 32)
+__global__ void k(const float *p, const float *q, float *d, int n, int m) {
+    int i = blockIdx.x * 32 + threadIdx.x, j = blockIdx.y * 8 + threadIdx.y;
+    if (i >= n || j >= m) return;
+    float s = 0.0f;
+    for (int c = 0; c < 3; c++) {
+        float v = p[c * n + i] - q[c * m + j];
+        s += v * v;
+    }
+    d[j * n + i] = sqrtf(s);
+}
+//// double buffered tiles with pipeline of registers | k(64, 64, r(64 * 64 * 8), z(4096), 8)
+__global__ void k(const float *x, float *y, int rounds) {
+    __shared__ float s[2][64];
+    int t = threadIdx.x, at = 0;
+    float acc = 0.0f;
+    s[0][t] = x[blockIdx.x * 512 + t];
+    __syncthreads();
+    for (int r = 1; r <= rounds; r++) {
+        if (r < rounds) s[at ^ 1][t] = x[blockIdx.x * 512 + r * 64 + t];
+        acc += s[at][63 - t];
+        __syncthreads();
+        at ^= 1;
+    }
+    y[blockIdx.x * 64 + t] = acc;
+}

@@ -420,3 +420,267 @@ __global__ void k(const float *x, float *y, int rank) {
     }
     y[i] = best[rank];
 }
+//// b1 gaussian bounds 2d | bounds-check | k((9, 9), (16, 16), r(130 * 130), z(130 * 130), 130, 130)
+__global__ void k(const float *img, float *out, int w, int h) {
+    int x = blockIdx.x * blockDim.x + threadIdx.x;
+    int y = blockIdx.y * blockDim.y + threadIdx.y;
+    float s = 0.0f;
+    for (int dy = -1; dy <= 1; ++dy)
+        for (int dx = -1; dx <= 1; ++dx)
+            s += img[(y + dy) * w + x + dx]; /*!*/
+    if (x < w && y < h) out[y * w + x] = s / 9.0f;
+}
+//// b2 string compare | bounds-check | k(2, 128, u8(200), u8(200), zi(1), 200)
+__global__ void k(const unsigned char *a, const unsigned char *b, int *diff, int n) {
+    int i = threadIdx.x + blockIdx.x * blockDim.x;
+    if (a[i] != b[i]) /*!*/
+        atomicAdd(diff, 1);
+}
+//// s1 prefix sum in place | missing-syncthreads | k(1, 256, r(256))
+__global__ void k(float *x) {
+    __shared__ float s[256];
+    int t = threadIdx.x;
+    s[t] = x[t];
+    __syncthreads();
+    for (int d = 1; d < 256; d <<= 1) {
+        float v = (t >= d) ? s[t - d] : 0.0f;
+        s[t] += v; /*!*/
+        __syncthreads();
+    }
+    x[t] = s[t];
+}
+//// s2 bitonic no sync | missing-syncthreads | k(1, 256, r(256))
+__global__ void k(float *x) {
+    __shared__ float s[256];
+    int t = threadIdx.x;
+    s[t] = x[t];
+    __syncthreads();
+    for (int size = 2; size <= 256; size <<= 1)
+        for (int stride = size >> 1; stride > 0; stride >>= 1) {
+            int p = t ^ stride;
+            if (p > t) {
+                bool up = (t & size) == 0;
+                float a = s[t], b = s[p];
+                if ((a > b) == up) { s[t] = b; s[p] = a; } /*!*/
+            }
+        }
+    x[t] = s[t];
+}
+//// s3 broadcast flag | missing-syncthreads | k(4, 128, r(512), z(512))
+__global__ void k(const float *x, float *y) {
+    __shared__ float mean;
+    int i = blockIdx.x * 128 + threadIdx.x;
+    if (threadIdx.x == 0) {
+        float s = 0.0f;
+        for (int j = 0; j < 128; j++) s += x[blockIdx.x * 128 + j];
+        mean = s / 128.0f;
+    }
+    y[i] = x[i] - mean; /*!*/
+}
+//// d1 loop barrier | divergent-barrier | k(2, 64, i(128, 6), zi(128))
+__global__ void k(const int *rounds, int *out) {
+    __shared__ int s[64];
+    int t = threadIdx.x, i = blockIdx.x * 64 + t;
+    s[t] = t;
+    for (int r = 0; r < rounds[i]; r++) {
+        s[t] += 1;
+        __syncthreads(); /*!*/
+    }
+    out[i] = s[t];
+}
+//// r1 max | racing-update | k(8, 128, r(1024), z(1))
+__global__ void k(const float *x, float *best) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (x[i] > best[0]) best[0] = x[i]; /*!*/
+}
+//// r2 pagerank scatter | racing-update | k(8, 128, i(1024, 100), i(1024, 100), r(100), z(100), 1024)
+__global__ void k(const int *src, const int *dst, const float *rank, float *next, int m) {
+    int e = blockIdx.x * blockDim.x + threadIdx.x;
+    if (e < m) next[dst[e]] += 0.85f * rank[src[e]]; /*!*/
+}
+//// r3 queue index | racing-update | k(4, 64, r(256), zi(256), zi(1))
+__global__ void k(const float *x, int *queue, int *tail) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (x[i] > 0.5f) {
+        int at = *tail;
+        *tail = at + 1; /*!*/
+        queue[at] = i;
+    }
+}
+//// u1 uninit accumulate | uninitialised-shared | k(4, 64, r(256), z(4))
+__global__ void k(const float *x, float *y) {
+    __shared__ float sum;
+    atomicAdd(&sum, x[blockIdx.x * 64 + threadIdx.x]); /*!*/
+    __syncthreads();
+    if (threadIdx.x == 0) y[blockIdx.x] = sum;
+}
+//// c1 columns of image | uncoalesced | k(8, 128, r(1024 * 1024), z(1024 * 1024), 1024)
+__global__ void k(const float *in, float *out, int w) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    float acc = 0.0f;
+    for (int x = 0; x < w; ++x) {
+        acc = 0.9f * acc + 0.1f * in[row * w + x]; /*!*/
+        out[row * w + x] = acc;
+    }
+}
+//// c2 complex interleaved stride | uncoalesced | k(512, 256, r(131072 * 4), z(131072), 131072)
+__global__ void k(const float *samples, float *mono, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) mono[i] = 0.5f * samples[i * 4]; /*!*/
+}
+//// bank1 2d y-major block | bank-conflicts | k(64, (8, 32), r(64 * 1024), z(64 * 1024))
+__global__ void k(const float *x, float *y) {
+    __shared__ float s[8][128];
+    int t = threadIdx.y * 8 + threadIdx.x;
+    for (int j = 0; j < 4; j++) s[threadIdx.x][threadIdx.y + 32 * j] = x[blockIdx.x * 1024 + t + 256 * j]; /*!*/
+    __syncthreads();
+    float *f = &s[0][0];
+    for (int j = 0; j < 4; j++) y[blockIdx.x * 1024 + t + 256 * j] = f[t + 256 * j];
+}
+//// bank2 doubles column | bank-conflicts | k(32, 32, d(32 * 1024), dz(32 * 32))
+__global__ void k(const double *x, double *y) {
+    __shared__ double s[32][32];
+    int t = threadIdx.x;
+    for (int r = 0; r < 32; r++) s[r][t] = x[blockIdx.x * 1024 + r * 32 + t];
+    __syncwarp();
+    double v = 0.0;
+    for (int c = 0; c < 32; c++) v += s[t][c]; /*!*/
+    y[blockIdx.x * 32 + t] = v;
+}
+//// div1 monte carlo branch | divergence | k(128, 128, i(16384, 4), z(16384))
+__global__ void k(const int *type, float *out) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float v = 1.0f;
+    switch (type[i]) { /*!*/
+        case 0: for (int j = 1; j < 30; j++) v += __sinf(v * j); break;
+        case 1: for (int j = 1; j < 30; j++) v += __cosf(v * j) * 0.5f; break;
+        case 2: for (int j = 1; j < 30; j++) v += __expf(-v * j); break;
+        default: for (int j = 1; j < 30; j++) v += __logf(v + j); break;
+    }
+    out[i] = v;
+}
+//// div2 loop by lane | divergence | k(128, 128, r(16384), z(16384))
+__global__ void k(const float *x, float *y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float v = x[i];
+#pragma unroll 1
+    for (int j = 0; j < (threadIdx.x & 31) * 4; j++) /*!*/
+        v = v * 0.99f + 0.01f;
+    y[i] = v;
+}
+//// dbl1 reciprocal | double-literal | k(128, 128, r(16384), z(16384))
+__global__ void k(const float *x, float *y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    y[i] = 1.0 / (1.0 + expf(-x[i])); /*!*/
+}
+//// dbl2 image gamma | double-literal | k(128, 128, u8(16384), zu8(16384))
+__global__ void k(const unsigned char *in, unsigned char *out) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float v = in[i] / 255.0f;
+    v = v * 0.299 + v * v * 0.587; /*!*/
+    out[i] = (unsigned char)(v * 255.0f);
+}
+//// ovf1 volume | index-overflow | k((1, 1, 64), (32, 1, 1), z(64), 2048, 40000)
+__global__ void k(float *out, int nx, int ny) {
+    int z = blockIdx.z;
+    int index = (z * ny) * nx + threadIdx.x; /*!*/
+    out[index] = 1.0f;
+}
+//// ovf2 unsigned char | index-overflow | k(4, 128, r(512), z(512), 512)
+__global__ void k(const float *x, float *y, int n) {
+    unsigned char i = blockIdx.x * blockDim.x + threadIdx.x; /*!*/
+    if (i < n) y[i] = x[i] * 2.0f;
+}
+//// grid1 monte carlo pi | grid-too-small | k(2, 64, zi(128), 4000)
+__global__ void k(int *hits, int trials) { /*!*/
+    unsigned s = blockIdx.x * blockDim.x + threadIdx.x + 1;
+    int h = 0;
+    for (int j = 0; j < trials; j++) {
+        s = s * 1664525u + 1013904223u;
+        float x = (s >> 8) * 5.9604645e-8f;
+        s = s * 1664525u + 1013904223u;
+        float y = (s >> 8) * 5.9604645e-8f;
+        h += x * x + y * y < 1.0f;
+    }
+    hits[blockIdx.x * blockDim.x + threadIdx.x] = h;
+}
+//// tail1 | tail | k(1080, 256, r(1080 * 256), z(1080 * 256), 300)
+__global__ void k(const float *x, float *y, int n) { /*!*/
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float v = x[i];
+    for (int j = 0; j < n; j++) v = fmaf(v, 0.999f, 0.001f);
+    y[i] = v;
+}
+//// unequal1 csr hub | unequal-blocks | k(256, 64, hub(16384, 5000, 20000), i(40000, 1000), r(1000), z(16384), 16384)
+__global__ void k(const int *rows, const int *cols, const float *x, float *y, int n) {
+    int v = blockIdx.x * blockDim.x + threadIdx.x;
+    if (v >= n) return;
+    float s = 0.0f;
+    for (int e = rows[v]; e < rows[v + 1]; e++) /*!*/
+        s += x[cols[e]];
+    y[v] = s;
+}
+//// bar1 after store | unneeded-barrier | k(64, 256, r(16384), z(16384))
+__global__ void k(const float *x, float *y) {
+    int i = blockIdx.x * 256 + threadIdx.x;
+    y[i] = sqrtf(x[i]);
+    __syncthreads(); /*!*/
+}
+//// bar2 double barrier | unneeded-barrier | k(64, 128, r(8192), z(8192))
+__global__ void k(const float *x, float *y) {
+    __shared__ float s[128];
+    int t = threadIdx.x, i = blockIdx.x * 128 + t;
+    s[t] = x[i];
+    __syncthreads();
+    float a = s[127 - t];
+    __syncthreads(); /*!*/
+    y[i] = a * 2.0f;
+}
+//// half1 every other sector pair | half-dram-access | k(512, 128, r(65536 * 16), z(65536 * 4))
+__global__ void k(const float4 *in, float4 *out) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    int pair = i / 2, half = i % 2;
+    out[i] = in[pair * 4 + half]; /*!*/
+}
+//// part1 float3 into float4 | partial-sectors | k(256, 256, r(65536), z(65536 * 4))
+struct V { float x, y, z, w; };
+__global__ void k(const float *in, V *out) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    out[i].x = in[i] * 0.5f; /*!*/
+}
+//// const1 lut by pixel | constant-addresses | k(256, 128, u8(32768), z(32768))
+__constant__ float lut[256] = {1.0f, 2.0f};
+__global__ void k(const unsigned char *pixel, float *out) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    out[i] = lut[pixel[i]]; /*!*/
+}
+//// const2 lut by lane | constant-addresses | k(256, 128, r(32768), z(32768))
+__constant__ float window[128] = {1.0f, 2.0f};
+__global__ void k(const float *x, float *out) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    out[i] = x[i] * window[threadIdx.x]; /*!*/
+}
+//// atom1 shared counter | atomic-contention | k(128, 256, i(32768, 10), zi(128))
+__global__ void k(const int *x, int *out) {
+    __shared__ int count;
+    if (threadIdx.x == 0) count = 0;
+    __syncthreads();
+    if (x[blockIdx.x * 256 + threadIdx.x] > 2) atomicAdd(&count, 1); /*!*/
+    __syncthreads();
+    if (threadIdx.x == 0) out[blockIdx.x] = count;
+}
+//// atom2 max error | atomic-contention | k(256, 128, i(32768, 100000), zi(1))
+__global__ void k(const int *err, int *worst) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    atomicMax(worst, err[i]); /*!*/
+}
+//// idiv1 digits | integer-division | k(128, 128, i(16384, 1 << 30), zi(16384), 10)
+__global__ void k(const int *x, int *digits, int base) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    unsigned v = x[i], s = 0;
+    while (v) {
+        s += v % base; /*!*/
+        v /= base;
+    }
+    digits[i] = s;
+}

@@ -24,7 +24,8 @@ PYTHON_LAYERS = (
     "experiments",
     "cli",
 )
-PYTHON_FILES = {"gpuopt.models": "catalog"}  # a public module beside the folders
+# Public modules beside the folders.
+PYTHON_FILES = {"gpuopt.models": "catalog", "gpuopt.pytest_plugin": "cli"}
 # Names and nothing else: nothing below the command line may import them.
 FACADES = ("gpuopt", "gpuopt.__main__")
 
