@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SMALL_BYTES = 1 << 16 }; /* arrays this small keep the GIL */
+/* Calls this small keep the GIL. */
+enum { SMALL_BYTES = 1 << 16, SMALL_ADDITIONS = 1 << 20 };
 enum { PASSES_MAX = 8, AXES_MAX = 64 /* NumPy's */ };
 
 /* An input: an argument in place, converted first, a number, or a constant array. */
@@ -214,6 +215,12 @@ static int make_kernel(struct plan *self, PyObject *fields) {
     kernel->bytes = kernel->calls[kernel->passes - 1].output_bytes;
     for (unsigned k = 0; k < kernel->calls[0].input_count; k++)
         kernel->bytes += kernel->calls[0].input_bytes[k];
+    if (kernel->targets[0].choice.family == reg_family("stencil1d")) {
+        /* Few elements may be much work, which Ctrl-C has to end: outputs, radius, rows. */
+        const uint64_t *numbers = kernel->calls[0].numbers;
+        if ((double)numbers[1] * (double)numbers[6] * (double)numbers[3] > SMALL_ADDITIONS)
+            kernel->bytes = SIZE_MAX;
+    }
     return 0;
 }
 
