@@ -98,8 +98,8 @@ class Bounds:
         columns = [
             Column("kernel", "kernel", left=True),
             Column("blocks", "blocks"),
-            *(Column(name, f"{name}\nus", ",.2f", 1e6) for name in names),
-            Column("least", "at least\nus", ",.2f", 1e6),
+            *(Column(name, f"{name}\nus", "~", 1e6) for name in names),
+            Column("least", "at least\nus", "~", 1e6),
             Column("by", "by", left=True),
         ]
         records = [

@@ -15,7 +15,7 @@ from gpuopt.catalog.rungs import check_kernel, find, rungs
 from gpuopt.families import cases
 from gpuopt.observe import pictures, recording
 from gpuopt.observe.events import Access, Instruction, Recorded
-from gpuopt.observe.profile import launch_of
+from gpuopt.observe.launches import Launch, launch_of
 from gpuopt.ptx.kernel import Kernel
 from gpuopt.util.checks import whole
 from gpuopt.util.literals import DeviceName, Family
@@ -307,11 +307,12 @@ class _Sink:
     def __init__(self) -> None:
         self.launches = 0
         self.told: dict[str, Any] | None = None
+        self.launch: Launch | None = None
 
     def __call__(self, told: dict[str, Any]) -> None:
         self.launches += 1
         if told["trace"] is not None:
-            self.told = told
+            self.told, self.launch = told, launch_of(told)  # its source is known only now
 
 
 def _record(
@@ -471,7 +472,7 @@ def trace(
     told = sink.told["trace"]
     return Trace(
         title=title or sink.told["kernel"],
-        launch=launch_of(sink.told),
+        launch=sink.launch,
         block_index=told["block"],
         warp=warp,
         events=np.frombuffer(told["events"], np.dtype(told["layout"])),

@@ -2,6 +2,7 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -218,3 +219,13 @@ def test_profiles_and_launches_show_themselves_in_jupyter(kernel):
     assert "flops f64" in profile.launches[0]._repr_html_()
     assert "no launches" in gpuopt.Profile()._repr_html_()
     assert all(len(line) <= 100 for line in str(profile).splitlines())
+
+
+def test_a_compiled_text_is_shown_though_it_is_in_no_file():
+    kernel = gpuopt.load_ptx(PTX.format(files='.file 1 "own.cu"'), device="sim")["own"]
+    kernel._module.source = SimpleNamespace(name="own.cu", text=SOURCE)  # as gpuopt.compile does
+    assert "x[i] = 2 * x[i];" in str(gpuopt.profile(kernel, *arguments()).source())
+    trace = gpuopt.trace(kernel, *arguments())
+    assert trace.accesses()[0].code == "x[i] = 2 * x[i];" in trace.timeline().svg
+    other = gpuopt.load_ptx(PTX.format(files='.file 1 "own.cu"'), device="sim")["own"]
+    assert gpuopt.profile(other, *arguments()).source().file == "PTX"  # another module's text
