@@ -13,7 +13,7 @@ D0 = ["d0-plain", "d0-tile-of-a", "d0-tiles"]
 
 
 def clean(function, *arguments, device, **keywords):
-    """Return a call's result, after checking that it has no findings."""
+    """Return a call's result; fail if there are findings."""
     found = gpuopt.check(function, *arguments, device=device, **keywords)
     assert not found, found
     return function(*arguments, device=device, **keywords)
