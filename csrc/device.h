@@ -97,6 +97,21 @@ struct device_resources {
     unsigned shared_bytes; /* static, per block */
 };
 
+/* An array in the memory of an argument, as the host describes it. */
+struct device_array {
+    unsigned argument, item; /* its index; bytes of an element */
+    size_t bytes;
+    const char *label;           /* dtype and shape, for messages */
+    const unsigned char *fields; /* a byte for each of an element: 0 is padding; NULL: no padding */
+    int is_copy;                 /* made for this launch */
+};
+enum { DEVICE_ARRAYS_MOST = 64 };
+
+enum {                         /* flags of a launch; all but the first concern a simulated GPU */
+       DEVICE_COOPERATIVE = 1, /* all blocks are resident together */
+       DEVICE_BY_VALUE = 2     /* a store of the value already stored is no race */
+};
+
 struct device_launch {
     const struct device_kernel *kernel;
     unsigned grid[3], block[3];
@@ -110,6 +125,9 @@ struct device_launch {
     uint64_t steps;
     double seconds, idle_seconds;
     bool unchecked; /* a simulated GPU searches for no race and no uninitialized value */
+    unsigned flags;
+    const struct device_array *arrays; /* for findings */
+    unsigned array_count;
 };
 
 /* The last axis first; steps count elements. */

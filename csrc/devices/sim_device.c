@@ -486,6 +486,12 @@ static enum status sim_device_launch(struct device *device, const struct device_
         return status_fail(STATUS_BAD_VALUE, "args: kernel %s requires %u arguments, %u were given",
                            info.name, info.param_count, launch->argument_count);
     struct sim_trace_request trace;
+    struct sim_array arrays[DEVICE_ARRAYS_MOST];
+    for (unsigned i = 0; i < launch->array_count; i++) {
+        const struct device_array *from = &launch->arrays[i];
+        arrays[i] = (struct sim_array){from->argument, from->item,    from->bytes,
+                                       from->label,    from->is_copy, from->fields};
+    }
     const struct sim_launch request = {
         .kernel = (struct sim_kernel *)(uintptr_t)launch->kernel,
         .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
@@ -493,9 +499,13 @@ static enum status sim_device_launch(struct device *device, const struct device_
         .shared_bytes = launch->shared_bytes,
         .args = (const void *const *)launch->arguments,
         .flags = (device->collecting ? SIM_LAUNCH_COLLECT : 0u) |
+                 (launch->flags & DEVICE_COOPERATIVE ? SIM_LAUNCH_COOPERATIVE : 0u) |
+                 (launch->flags & DEVICE_BY_VALUE ? SIM_LAUNCH_BY_VALUE : 0u) |
                  (launch->any_grid ? SIM_LAUNCH_ANY_GRID : 0u) |
                  (launch->unchecked ? SIM_LAUNCH_NO_RACES | SIM_LAUNCH_NO_UNINIT : 0u) |
                  (device->recording && !device->collecting ? SIM_LAUNCH_STATEMENTS : 0u),
+        .arrays = arrays,
+        .array_count = launch->array_count,
         .host_threads = (unsigned)host_threads(),
         .steps = launch->steps,
         .seconds = launch->seconds,

@@ -136,17 +136,48 @@ void py_beside_close(struct ptx_module *self, struct beside *beside) {
 void py_launch_forget(struct given *given) {
     PyMem_Free(given->values);
     PyMem_Free(given->sizes);
+    PyMem_Free(given->arrays);
+}
+
+/* The caller's tuple keeps labels and fields alive. */
+static int read_arrays(PyObject *tuple, struct given *given) {
+    const Py_ssize_t count = PyTuple_Size(tuple);
+    given->arrays = PyMem_Calloc((size_t)count + 1, sizeof *given->arrays);
+    if (!given->arrays) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count && i < DEVICE_ARRAYS_MOST; i++) {
+        struct device_array *array = &given->arrays[i];
+        PyObject *each = PyTuple_GetItem(tuple, i), *fields;
+        Py_ssize_t bytes;
+        if (!PyTuple_Check(each) ||
+            !PyArg_ParseTuple(each, "InIsOp", &array->argument, &bytes, &array->item, &array->label,
+                              &fields, &array->is_copy)) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_TypeError, "launch: arrays are tuples");
+            return -1;
+        }
+        array->bytes = (size_t)bytes;
+        if (fields != Py_None && PyBytes_Check(fields) && PyBytes_Size(fields) == array->item)
+            array->fields = (const unsigned char *)PyBytes_AsString(fields);
+        given->launch.array_count++;
+    }
+    given->launch.arrays = given->arrays;
+    return 0;
 }
 
 int py_launch_read(PyObject *arguments, struct given *given) {
     struct device_launch *launch = &given->launch;
-    PyObject *tuple;
+    PyObject *tuple, *arrays;
     unsigned long long steps;
     int checked;
-    if (!PyArg_ParseTuple(arguments, "s(III)(III)IO!(Kddp)", &given->name, &launch->grid[0],
+    if (!PyArg_ParseTuple(arguments, "s(III)(III)IO!(KddpI)O!", &given->name, &launch->grid[0],
                           &launch->grid[1], &launch->grid[2], &launch->block[0], &launch->block[1],
                           &launch->block[2], &launch->shared_bytes, &PyTuple_Type, &tuple, &steps,
-                          &launch->seconds, &launch->idle_seconds, &checked))
+                          &launch->seconds, &launch->idle_seconds, &checked, &launch->flags, &PyTuple_Type,
+                          &arrays) ||
+        read_arrays(arrays, given))
         return -1;
     launch->steps = steps;
     launch->unchecked = !checked;

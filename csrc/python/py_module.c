@@ -367,7 +367,8 @@ static PyMethodDef module_methods[] = {
      "Return a kernel's registers and local bytes a thread, and static shared bytes a block."},
     {"launch", (PyCFunction)(void (*)(void))module_launch, METH_VARARGS,
      "launch($self, launch, streams, kept, /)\n--\n\n"
-     "Run a kernel to its end. launch: (name, grid, block, shared, values, limits); values holds\n"
+     "Run a kernel to its end. launch: (name, grid, block, shared, values, limits, arrays); values "
+     "holds\n"
      "bytes for each parameter; limits are steps, seconds, and seconds without the end of a warp\n"
      "(device.h). streams: a tuple with the streams of its arrays; the kernel runs on the first,\n"
      "or on the module's for (). kept: objects to keep until the kernel has completed."},

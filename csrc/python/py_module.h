@@ -67,6 +67,7 @@ struct given {
     const char *name;
     void **values;
     size_t *sizes;
+    struct device_array *arrays;
 };
 
 int py_launch_read(PyObject *arguments, struct given *given);

@@ -48,6 +48,7 @@ enum sim_status {
     X(WARP_SYNC,       "bad warp-level synchronisation")      \
     X(DEADLOCK,        "deadlock")                            \
     X(DIVISION,        "integer division by zero")            \
+    X(SHUFFLE,         "shuffle from an absent lane")         \
     X(TRAP,            "trap")                                \
     X(ASSERT,          "device assertion failed")             \
     X(BAD_CALL,        "bad call or branch target")           \
@@ -145,9 +146,10 @@ struct sim_finding {
     uint64_t address;
     int has_other; /* a race has a second access */
     uint32_t other_block[3], other_thread[3];
-    unsigned other_line; /* its source line, 0 if not known */
-    uint64_t times;      /* occurrences at this instruction */
-    char text[600];      /* the whole message, with the fix */
+    uint32_t other_pc; /* its instruction; UINT32_MAX: not known */
+    int is_first;      /* the finding describes the other access */
+    uint64_t times;    /* occurrences; counting ends at some 10,000 */
+    char text[800];    /* the whole message, with the fix */
 };
 
 /* Bounds on the resources of untrusted PTX. sim_default_limits() sets sensible ones. */
@@ -232,6 +234,7 @@ enum {
     SIM_LAUNCH_NO_UNINIT = 4, /* disable the check for uninitialized reads */
     SIM_LAUNCH_COOPERATIVE =
         8,                    /* all blocks must be resident together (grid-wide synchronisation) */
+    SIM_LAUNCH_BY_VALUE = 64, /* a store of the value already stored is no race */
     SIM_LAUNCH_ANY_GRID = 16, /* apply the grid limits of compute capability 3.0 and later */
     SIM_LAUNCH_STATEMENTS = 32, /* count by PTX statement, too */
 };
@@ -288,6 +291,16 @@ struct sim_trace {
     int truncated;
 };
 
+/* An array whose address is the kernel's parameter `param`. */
+struct sim_array {
+    uint32_t param;
+    uint32_t item; /* bytes of an element */
+    uint64_t bytes;
+    const char *label;     /* its dtype and shape, for messages */
+    int is_copy;           /* its memory was made for this launch, and is freed by nobody else */
+    const uint8_t *fields; /* of an element: for each byte whether a field holds it; NULL: all */
+};
+
 struct sim_launch {
     struct sim_kernel *kernel;
     uint32_t grid[3], block[3];
@@ -295,6 +308,8 @@ struct sim_launch {
     const void *const *args;  /* one pointer per parameter ... */
     const void *param_buffer; /* ... or the parameter block itself, if args is NULL */
     size_t param_buffer_bytes;
+    const struct sim_array *arrays; /* in any order */
+    unsigned array_count;
     unsigned flags;        /* SIM_LAUNCH_* */
     unsigned host_threads; /* 0 for one */
     uint64_t steps;        /* warp instructions; 0: the GPU's limit */

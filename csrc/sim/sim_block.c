@@ -245,6 +245,11 @@ static void note_exit(struct sim_block *block, uint64_t time) {
 static int run_block(struct sim_worker *w, struct sim_block *block) {
     uint32_t yields = 0, runnable = 0, idle = 0;
     w->block = block;
+    if (!block->started && w->run->kernel->unassigned_count && w->run->check_uninit)
+        for (uint32_t i = 0; i < block->warp_count; i++)
+            if (sim_undefined_start(w, &block->warps[i]))
+                return SIM_RUN_FAILED;
+    block->started = 1;
     w->recorder = sim_trace_records(w->run->recorder, block) ? w->run->recorder : NULL;
     if (w->run->kernel->communicates && block->turn_left <= 0)
         return SIM_RUN_TURN_OVER; /* this turn was already run ahead */

@@ -319,16 +319,32 @@ static enum sim_status open_grid_barrier(struct sim_gpu *gpu, struct sim_error *
     return SIM_OK;
 }
 
+/* The memory of an array; NULL: the argument is no address of any. */
+static struct sim_region *array_region(struct sim_run *run, const struct sim_array *array) {
+    const struct sim_param *param = &run->kernel->params[array->param];
+    uint64_t address = 0;
+    if (array->param >= run->kernel->param_count || param->size != 8)
+        return NULL;
+    memcpy(&address, run->params + param->offset, 8);
+    return sim_memory_find(run->gpu, address);
+}
+
 static enum sim_status open_run(struct sim_run *run, struct sim_error *error) {
     const struct sim_launch *l = run->launch;
     const struct sim_kernel *k = run->kernel;
     run->params = calloc(1, k->param_bytes + 64ull);
-    if (!run->params)
+    run->muted = calloc(k->code_count + 1ull, sizeof *run->muted);
+    if (!run->params || !run->muted)
         return sim_fail(error, SIM_NO_MEMORY, 0, 0, "out of memory for parameters");
     for (uint32_t i = 0; l->args && i < k->param_count; i++)
         memcpy(run->params + k->params[i].offset, l->args[i], k->params[i].size);
     if (!l->args && k->param_bytes)
         memcpy(run->params, l->param_buffer, k->param_bytes);
+    for (unsigned i = 0; i < l->array_count; i++) {
+        struct sim_region *region = array_region(run, &l->arrays[i]);
+        if (region)
+            region->is_copy |= l->arrays[i].is_copy != 0;
+    }
     if (l->flags & SIM_LAUNCH_COOPERATIVE) {
         enum sim_status status = open_grid_barrier(run->gpu, error);
         if (status)
@@ -351,12 +367,6 @@ static enum sim_status open_run(struct sim_run *run, struct sim_error *error) {
     if (run->check_races && !sim_races_open(run))
         return sim_fail(error, SIM_NO_MEMORY, 0, 0, "out of memory for race detection");
     return l->trace ? sim_trace_open(run, error) : SIM_OK;
-}
-
-static int by_block(const void *a, const void *b) {
-    const struct sim_found *x = a, *y = b;
-    return x->block != y->block ? (x->block > y->block) - (x->block < y->block)
-                                : (x->pc > y->pc) - (x->pc < y->pc);
 }
 
 /* returns 0 when out of memory */
@@ -406,6 +416,7 @@ static void close_run(struct sim_run *run) {
     free(run->durations);
     sim_printf_close(run);
     free(run->found);
+    free(run->muted);
     pthread_cond_destroy(&run->changed);
     pthread_mutex_destroy(&run->lock);
     pthread_mutex_destroy(&run->find_lock);
@@ -429,6 +440,7 @@ enum sim_status sim_launch(struct sim_gpu *gpu, const struct sim_launch *launch,
     run.in_step = run.check_races && gpu->preset->cc < SIM_CC_VOLTA;
     run.check_uninit = !(launch->flags & SIM_LAUNCH_NO_UNINIT);
     run.collect = (launch->flags & SIM_LAUNCH_COLLECT) != 0;
+    run.by_value = (launch->flags & SIM_LAUNCH_BY_VALUE) != 0;
     run.wide = sim_lanes_wide();
     run.launch_number = ++gpu->launches;
     run.last_poll = run.began = run.last_end = sim_now_ns();
@@ -461,8 +473,9 @@ enum sim_status sim_launch(struct sim_gpu *gpu, const struct sim_launch *launch,
     status = run_workers(&run, workers, count);
     if (status && error)
         *error = run.error;
+    sim_findings_settle(&run);
     if (run.found_count) {
-        qsort(run.found, run.found_count, sizeof *run.found, by_block);
+        sim_findings_merge(&run);
         if (!run.collect && !status)
             status = sim_fail(error, SIM_FINDING, run.found[0].finding.ptx_line, 0, "%s",
                               run.found[0].finding.text);

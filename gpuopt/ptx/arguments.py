@@ -122,3 +122,11 @@ def limits_of(steps: Any, time_limit: Any, check: Any, device: str) -> Limits:
     if not time_limit > 0:
         raise ValueError(f"time_limit: {time_limit} is not above 0; use seconds, or math.inf")
     return number, 0.0 if math.isinf(time_limit) else float(time_limit), 0.0, check
+
+
+_FLAGS = {"cooperative": 1, "allow_equal_stores": 2}  # device.h's
+
+
+def flags_of(**chosen: Any) -> int:
+    """Return a launch's flags in the form of `_core`."""
+    return sum(bit for name, bit in _FLAGS.items() if chosen.get(name))

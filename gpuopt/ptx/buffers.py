@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from gpuopt import _core
 from gpuopt.arrays.device_array import LEGACY
 from gpuopt.arrays.libraries import Library, is_run, view_of
+from gpuopt.ptx.described import Described, described
 from gpuopt.ptx.streams import Stream, drain, stream_on
 
 PER_THREAD = 2  # the per-thread default stream, as LEGACY is the legacy one
@@ -95,13 +96,14 @@ class Resident(NamedTuple):
     stream: int  # where its work is queued; 0: the device has no streams
     library: Library
     held: Any  # keeps its memory alive
+    described: Described | None  # for a simulated GPU
 
     def writes(self) -> None:
         """Notify its library that a kernel may write to it."""
         self.library.writes(self.held)
 
 
-def resident(argument: Any, name: str, prefix: str, here: str) -> Resident | None:
+def resident(argument: Any, name: str, prefix: str, here: str, index: int) -> Resident | None:
     """Return an array that a kernel on the device `here` uses in place; None for other arguments.
 
     Raises
@@ -128,8 +130,10 @@ def resident(argument: Any, name: str, prefix: str, here: str) -> Resident | Non
             f"{which} is read-only, and a kernel could write to it; pass a copy that may be "
             "written, or its address as an integer"
         )
-    stream = view.stream if here.startswith("cuda") else 0
-    return Resident(view.address, stream, view.library, view.library.hold(view))
+    on_gpu = here.startswith("cuda")
+    about = None if on_gpu else described(index, view, view.dtype, False)
+    stream = view.stream if on_gpu else 0
+    return Resident(view.address, stream, view.library, view.library.hold(view), about)
 
 
 def beside(arrays: list[Resident]) -> tuple[tuple[int, ...], tuple[Any, ...]]:

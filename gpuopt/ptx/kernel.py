@@ -9,8 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuopt import _core
-from gpuopt.ptx.arguments import ADDRESS, Limits, accepted, describe, dimensions, limits_of, scalar
+from gpuopt.ptx.arguments import (
+    ADDRESS,
+    Limits,
+    accepted,
+    describe,
+    dimensions,
+    flags_of,
+    limits_of,
+    scalar,
+)
 from gpuopt.ptx.buffers import Buffer, Memory, Prepared, Resident, Texture, beside, resident
+from gpuopt.ptx.described import Described, described
 from gpuopt.ptx.entries import Parameter
 from gpuopt.ptx.streams import Stream, drain, stream_on
 from gpuopt.util import texts
@@ -25,6 +35,14 @@ class _Launch(NamedTuple):
     limits: Limits
     values: list[bytes | None]  # None: a host array that is not copied yet
     arrays: list[Resident]  # the arrays on the GPU
+    flags: int  # device.h's
+
+    def bound(self, name: str, copies: tuple[Described, ...] = ()) -> tuple[Any, ...]:
+        """Return the launch in the form of `_core`."""
+        here = tuple(each.described for each in self.arrays if each.described)
+        limits = (*self.limits, self.flags)
+        values = tuple(self.values)
+        return name, self.grid, self.block, self.shared, values, limits, here + copies
 
 
 class _Argument(NamedTuple):
@@ -118,6 +136,7 @@ class Kernel:
         time_limit: float | None = None,
         stream: Stream | None = None,
         check: bool = True,
+        allow_equal_stores: bool = False,
     ) -> None:
         """Run the kernel and wait for it, or enqueue it on a stream.
 
@@ -154,6 +173,10 @@ class Kernel:
         check : bool
             On a simulated GPU, False leaves out the search for races and uninitialized values,
             which makes a launch two to three times as fast. Other errors are found as ever.
+        allow_equal_stores : bool
+            On a simulated GPU: a store of the value that memory holds already is no race. Without
+            it only values that are equal by construction are excused, as in ``done = 1``: data may
+            differ in the next run.
 
         Raises
         ------
@@ -168,12 +191,14 @@ class Kernel:
         if stream is not None:
             on = stream_on(stream, self._module.device)
             options = {"shared": shared, "steps": steps, "time_limit": time_limit, "check": check}
+            options["allow_equal_stores"] = allow_equal_stores
             prepared = self.bind(grid, block, *args, **options)
             on._enqueue(f"kernel {self.name}", lambda: self._launch(prepared))
             return
         drain(self._module.device)
+        flags = flags_of(allow_equal_stores=allow_equal_stores)
         with self._module._lock:
-            self._run(self._checked(grid, block, shared, limits, args), args)
+            self._run(self._checked(grid, block, shared, limits, flags, args), args)
 
     def _checked(
         self,
@@ -181,6 +206,7 @@ class Kernel:
         block: Any,
         shared: Any,
         limits: Limits,
+        flags: int,
         args: tuple[Any, ...],
     ) -> _Launch:
         """Check a launch's extents and arguments."""
@@ -209,7 +235,7 @@ class Kernel:
                 values.append(array.address.to_bytes(8, "little"))
             else:
                 values.append(self._value(i, argument))
-        return _Launch(*sizes, shared, limits, values, arrays)
+        return _Launch(*sizes, shared, limits, values, arrays, flags)
 
     def bind(
         self,
@@ -220,12 +246,13 @@ class Kernel:
         steps: int | None = None,
         time_limit: float | None = None,
         check: bool = True,
+        allow_equal_stores: bool = False,
     ) -> Prepared:
         """Check a launch and keep it, to be timed by `Module.time`.
 
         Parameters
         ----------
-        grid, block, shared, steps, time_limit, check
+        grid, block, shared, steps, time_limit, check, allow_equal_stores
             As for a call.
         *args
             As for a call, but no NumPy arrays: nothing is copied. An array on the GPU is kept alive
@@ -236,7 +263,9 @@ class Kernel:
         Prepared
         """
         limits = limits_of(steps, time_limit, check, self._module.device)
-        launch = self._checked(grid, block, shared, limits, args)
+        launch = self._checked(
+            grid, block, shared, limits, flags_of(allow_equal_stores=allow_equal_stores), args
+        )
         for i, value in enumerate(launch.values):
             if value is None:
                 raise TypeError(
@@ -245,9 +274,7 @@ class Kernel:
                     "module's copy()"
                 )
         keep = tuple(each for each in args if isinstance(each, Buffer | Texture))
-        values = tuple(launch.values)
-        bound = self.symbol, launch.grid, launch.block, launch.shared, values, limits
-        return Prepared(bound, keep, tuple(launch.arrays))
+        return Prepared(launch.bound(self.symbol), keep, tuple(launch.arrays))
 
     def _launch(self, prepared: Prepared) -> None:
         """Run a launch that waited on a stream; it keeps its arguments alive."""
@@ -257,7 +284,7 @@ class Kernel:
             self._module._core.launch(prepared.launch, *beside(list(prepared.arrays)))
 
     def _run(self, launch: _Launch, args: tuple[Any, ...]) -> None:
-        core, (grid, block, shared, limits, values, residents) = self._module._core, launch
+        core, values, residents = self._module._core, launch.values, launch.arrays
         arrays: list[_Argument] = []
         try:
             for i, argument in enumerate(args):
@@ -266,7 +293,10 @@ class Kernel:
                     values[i] = arrays[-1].buffer.address.to_bytes(8, "little")
             for each in residents:
                 each.writes()
-            bound = self.symbol, grid, block, shared, tuple(values), limits
+            copies = tuple(
+                described(each.number - 1, each.data, each.data.dtype, True) for each in arrays
+            )
+            bound = launch.bound(self.symbol, copies)
             source = self._module.source
             with texts.launching(source.name, source.text) if source else nullcontext():
                 core.launch(bound, *beside(residents))
@@ -285,7 +315,8 @@ class Kernel:
         """Return an array on the module's GPU; None for any other argument."""
         if self.parameters[i].type not in ADDRESS or isinstance(argument, Buffer | Texture):
             return None
-        return resident(argument, f"argument {i + 1}", f"kernel {self.name}: ", self._module.device)
+        prefix = f"kernel {self.name}: "
+        return resident(argument, f"argument {i + 1}", prefix, self._module.device, i)
 
     def _value(self, i: int, argument: Any) -> bytes | None:
         """Return an argument's bytes; None for a NumPy array, which is not copied yet."""

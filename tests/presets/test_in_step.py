@@ -22,7 +22,8 @@ def found(preset, kernel, *launch, **keywords):
     if findings:
         with pytest.raises(gpuopt.SimError) as caught:
             kernel(*launch, **keywords)
-        assert caught.value.kind in {each.kind for each in findings}
+        # a read that comes before the write that it races with ends the plain call
+        assert caught.value.kind in {each.kind for each in findings} | {"uninitialised read"}
     else:
         kernel(*launch, **keywords)
     return findings

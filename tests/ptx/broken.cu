@@ -29,6 +29,5 @@ extern "C" __global__ void broken_barrier(const int *in, int *out) {
 // finding: UNINITIALISED broken.cu:9
 // launch: broken_race 1 64 0 in out
 // finding: SHARED_RACE broken.cu:13
-// finding: UNINITIALISED broken.cu:13
 // launch: broken_barrier 1 32 0 in out
 // finding: DIVERGENT_BARRIER broken.cu:17

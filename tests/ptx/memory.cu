@@ -4,7 +4,7 @@
 // launch: past_end 1 128 0 x
 // finding: OUT_OF_BOUNDS memory.cu:36
 // launch: negative 1 32 0 x
-// finding: OUT_OF_BOUNDS before
+// finding: OUT_OF_BOUNDS element -1 of argument 1 (s32)
 // launch: odd 1 1 0 x
 // finding: MISALIGNED memory.cu
 // launch: unwritten 1 32 0 y x

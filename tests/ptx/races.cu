@@ -17,7 +17,6 @@
 // launch: stencil 32 256 0 x y
 // launch: stencil_nosync 32 256 0 x y
 // finding: SHARED_RACE races.cu
-// finding: UNINITIALISED races.cu
 // buffer: z f32 64 zero
 // launch: same_cell 2 64 0 x z
 // finding: GLOBAL_RACE races.cu

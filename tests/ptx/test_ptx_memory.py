@@ -38,7 +38,9 @@ def test_a_check_names_the_array():
     array = gpuopt.asarray(np.ones(100, np.float32), device="sim")
     other = gpuopt.asarray(np.ones(100, np.float32), device="sim")
     kernel = gpuopt.load_ptx(DOUBLE, device="sim")["twice"]
-    with pytest.raises(gpuopt.SimError, match=r"out of bounds.*400 bytes") as caught:
+    with pytest.raises(
+        gpuopt.SimError, match=r"out of bounds.*element 100 of argument 1 .float32.100"
+    ) as caught:
         kernel(1, 128, array, 101)
     assert caught.value.address == array.address + 400
     assert np.array_equal(other.get(), np.ones(100))

@@ -53,7 +53,6 @@ extern "C" __global__ void place(unsigned *out) {
 // expect: items[127] 0
 // launch: reverse 1 128 512 items s32:0
 // finding: SHARED_RACE user.cu
-// finding: UNINITIALISED user.cu
 // buffer: places u32 24 none
 // launch: place 1,2,2 3,2,1 0 places
 // expect: places[22] 0x30004 0x30005

@@ -274,6 +274,7 @@ static void launch(struct state *s, char **word, unsigned count, unsigned flags)
     struct sim_launch l = {0};
     uint64_t values[MAX_WORDS];
     const void *args[MAX_WORDS];
+    struct sim_array arrays[MAX_WORDS];
     unnamed_findings(s);
     if (count < 4) {
         fail(s, "launch KERNEL GRID BLOCK SHARED ARGS", "");
@@ -297,7 +298,11 @@ static void launch(struct state *s, char **word, unsigned count, unsigned flags)
             *colon = 0;
         values[i] = b ? b->address : bits_of(word[i], colon + 1);
         args[i - 4] = &values[i];
+        if (b)
+            arrays[l.array_count++] =
+                (struct sim_array){i - 4, b->size, b->count * b->size, b->type, 0, NULL};
     }
+    l.arrays = arrays;
     l.kernel = kernel;
     triple(word[1], l.grid);
     triple(word[2], l.block);

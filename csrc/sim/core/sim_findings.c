@@ -1,4 +1,4 @@
-/* sim_findings.c: records what the checks find. It keeps one finding per instruction and kind, from
+/* sim_findings.c: records what the checks find. It keeps one finding per source line and kind, from
  * the lowest block, so that a report does not depend on the order in which the host ran the blocks.
  * Contains no check itself.
  */
@@ -21,14 +21,18 @@ const char *sim_where_text(const struct sim_kernel *kernel, uint32_t pc, char *t
     return text;
 }
 
-static void fill_finding(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc,
-                         uint32_t lane, struct sim_finding *f) {
-    const struct sim_kernel *k = w->run->kernel;
+static void set_line(const struct sim_kernel *k, uint32_t pc, struct sim_finding *f) {
     int system;
-    f->kernel = k->function->c_name;
     f->file = sim_module_file(k->module, k->where[pc].file, &system);
     f->line = f->file ? k->where[pc].line : 0;
     f->ptx_line = k->where[pc].ptx_line;
+}
+
+static void fill_finding(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc,
+                         uint32_t lane, struct sim_finding *f) {
+    const struct sim_kernel *k = w->run->kernel;
+    f->kernel = k->function->c_name;
+    set_line(k, pc, f);
     for (int i = 0; i < 3; i++) {
         f->block[i] = warp->block->index[i];
         f->thread[i] = warp->tid[i][lane];
@@ -36,25 +40,93 @@ static void fill_finding(struct sim_worker *w, const struct sim_warp *warp, uint
     f->times = 1;
 }
 
+#define TIMES_MOST 10000u
+
+/* A source line as one number; an instruction without a line stands for itself. */
+uint64_t sim_line_of(const struct sim_kernel *k, uint32_t pc) {
+    const struct sim_where *where = &k->where[pc];
+    return where->line ? (uint64_t)where->file << 32 | where->line : 1ull << 63 | where->ptx_line;
+}
+
+/* The finding of this kind at this line. A race is of two lines, in either order. */
+#define LEFT (1ull << 62) /* of a place: a store that left undefined bytes */
+
+static struct sim_found *find_slot(struct sim_run *run, enum sim_finding_kind kind, uint64_t place,
+                                   uint64_t other) {
+    for (uint64_t i = 0; i < run->found_count; i++) {
+        struct sim_found *f = &run->found[i];
+        if (f->finding.kind == kind && ((f->place == place && f->other_place == other) ||
+                                        (f->place == other && f->other_place == place)))
+            return f;
+    }
+    return NULL;
+}
+
+static struct sim_found *add_slot(struct sim_run *run) {
+    if (run->found_count == run->gpu->limits.findings) {
+        run->found_lost++;
+        return NULL;
+    }
+    if (run->found_count == run->found_capacity) {
+        const uint32_t capacity = run->found_capacity ? run->found_capacity * 2 : 16;
+        struct sim_found *grown = realloc(run->found, capacity * sizeof *grown);
+        if (!grown)
+            return NULL;
+        run->found = grown;
+        run->found_capacity = capacity;
+    }
+    run->found[run->found_count] = (struct sim_found){.block = UINT64_MAX};
+    return &run->found[run->found_count++];
+}
+
+static void write_text(const struct sim_kernel *k, uint32_t pc, struct sim_finding *f,
+                       const char *what) {
+    char where[120];
+    snprintf(f->text, sizeof f->text,
+             "%s: %s, in kernel %.80s at %s, block (%u, %u, %u), thread (%u, %u, %u)",
+             sim_finding_text(f->kind), what, f->kernel, sim_where_text(k, pc, where, sizeof where),
+             f->block[0], f->block[1], f->block[2], f->thread[0], f->thread[1], f->thread[2]);
+    for (char *p = f->text; *p; p++)
+        if ((unsigned char)*p < 32 || (unsigned char)*p > 126)
+            *p = '?';
+}
+
+/* Tells a race from the side of its other access. */
+static void swap_sides(const struct sim_kernel *k, uint32_t pc, struct sim_finding *f) {
+    uint32_t block[3], thread[3];
+    memcpy(block, f->block, sizeof block);
+    memcpy(thread, f->thread, sizeof thread);
+    memcpy(f->block, f->other_block, sizeof block);
+    memcpy(f->thread, f->other_thread, sizeof thread);
+    memcpy(f->other_block, block, sizeof block);
+    memcpy(f->other_thread, thread, sizeof thread);
+    set_line(k, f->other_pc, f);
+    f->other_pc = pc;
+}
+
 int sim_find(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc, uint32_t lane,
              enum sim_finding_kind kind, uint64_t address, const struct sim_finding *other,
              const char *format, ...) {
     struct sim_run *run = w->run;
     struct sim_finding f = {0};
-    char where[120], what[300];
+    char what[400];
     va_list list;
+    if (sim_is_muted(run, pc, kind))
+        return !run->collect;
+    uint64_t place = sim_line_of(run->kernel, pc),
+             other_place = other && other->other_pc != UINT32_MAX
+                               ? sim_line_of(run->kernel, other->other_pc)
+                               : place;
     pthread_mutex_lock(&run->find_lock);
-    for (uint64_t i = 0; i < run->found_count; i++) {
-        struct sim_found *old = &run->found[i];
-        if (old->pc == pc && old->finding.kind == kind) {
-            int earlier = warp->block->linear < old->block;
-            old->finding.times++;
-            if (!earlier) { /* keep the lowest block's, so that the report does not depend on timing
-                             */
-                pthread_mutex_unlock(&run->find_lock);
-                return !run->collect;
-            }
-        }
+    struct sim_found *slot = find_slot(run, kind, place, other_place);
+    if (!slot)
+        slot = add_slot(run);
+    const uint64_t times = slot ? ++slot->finding.times : 0;
+    if (times >= TIMES_MOST)
+        __atomic_fetch_or(&run->muted[pc], 1u << kind, __ATOMIC_RELAXED);
+    if (!slot || slot->block <= warp->block->linear) {
+        pthread_mutex_unlock(&run->find_lock);
+        return !run->collect;
     }
     va_start(list, format);
     vsnprintf(what, sizeof what, format, list);
@@ -64,37 +136,96 @@ int sim_find(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc, uin
     f.kind = kind;
     f.address = address;
     fill_finding(w, warp, pc, lane, &f);
-    snprintf(f.text, sizeof f.text,
-             "%s: %s, in kernel %.80s at %s, block (%u, %u, %u), thread (%u, %u, %u)",
-             sim_finding_text(kind), what, f.kernel,
-             sim_where_text(run->kernel, pc, where, sizeof where), f.block[0], f.block[1],
-             f.block[2], f.thread[0], f.thread[1], f.thread[2]);
-    for (char *p = f.text; *p; p++)
-        if ((unsigned char)*p < 32 || (unsigned char)*p > 126)
-            *p = '?';
-    struct sim_found made = {f, warp->block->linear, pc}, *slot = NULL;
-    for (uint64_t i = 0; i < run->found_count; i++)
-        if (run->found[i].pc == pc && run->found[i].finding.kind == kind)
-            slot = &run->found[i];
-    if (slot) {
-        made.finding.times = slot->finding.times;
-        *slot = made;
-    } else if (run->found_count < run->gpu->limits.findings) {
-        if (run->found_count == run->found_capacity) {
-            uint32_t capacity = run->found_capacity ? run->found_capacity * 2 : 16;
-            struct sim_found *grown = realloc(run->found, capacity * sizeof *grown);
-            if (grown) {
-                run->found = grown;
-                run->found_capacity = capacity;
-            }
-        }
-        if (run->found_count < run->found_capacity)
-            run->found[run->found_count++] = made;
-    } else {
-        run->found_lost++;
+    if (other && other->is_first) {
+        swap_sides(run->kernel, pc, &f);
+        pc = other->other_pc;
+        place = sim_line_of(run->kernel, pc);
+        other_place = sim_line_of(run->kernel, f.other_pc);
     }
+    f.times = times;
+    write_text(run->kernel, pc, &f, what);
+    *slot = (struct sim_found){
+        f, warp->block->linear, run->found_order++, place, other_place, NULL, 0, 0};
     pthread_mutex_unlock(&run->find_lock);
     return !run->collect;
+}
+
+/* ---- one finding for one mistake ---- */
+
+static int is_race(const struct sim_found *f) {
+    return f->finding.kind == SIM_FIND_SHARED_RACE || f->finding.kind == SIM_FIND_GLOBAL_RACE;
+}
+
+static int shares_line(const struct sim_found *a, const struct sim_found *b) {
+    return a->place == b->place || a->place == b->other_place || a->other_place == b->place ||
+           a->other_place == b->other_place;
+}
+
+/* Races of one kind that share a line are one mistake: a barrier that is missing between a store
+ * and several loads. A read that races with the write that it should follow is no second one. */
+static int is_same(const struct sim_found *a, const struct sim_found *b) {
+    if (is_race(a) && b->finding.kind == SIM_FIND_UNINITIALISED)
+        return b->place == a->place || b->place == a->other_place;
+    if (a->finding.kind == SIM_FIND_UNINITIALISED)
+        return b->finding.kind == a->finding.kind && a->place == b->place;
+    return is_race(a) && a->finding.kind == b->finding.kind && shares_line(a, b);
+}
+
+/* For a list: in the order of lines, which no schedule changes. */
+static int by_line(const void *a, const void *b) {
+    const struct sim_found *x = a, *y = b;
+    if (x->place != y->place)
+        return (x->place > y->place) - (x->place < y->place);
+    return x->finding.kind != y->finding.kind ? (int)x->finding.kind - (int)y->finding.kind
+                                              : (x->order > y->order) - (x->order < y->order);
+}
+
+static int by_block(const void *a, const void *b) {
+    const struct sim_found *x = a, *y = b;
+    return x->block != y->block ? (x->block > y->block) - (x->block < y->block)
+                                : (x->order > y->order) - (x->order < y->order);
+}
+
+void sim_findings_merge(struct sim_run *run) {
+    struct sim_found *found = run->found;
+    const uint64_t count = run->found_count;
+    uint32_t *group = malloc((count + 1) * sizeof *group);
+    if (!count || !group) {
+        free(group);
+        return;
+    }
+    qsort(found, count, sizeof *found, by_block);
+    for (uint32_t i = 0; i < count; i++)
+        group[i] = i;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t j = 0; j < count; j++) {
+            const uint32_t from = group[i] > group[j] ? group[i] : group[j],
+                           to = group[i] > group[j] ? group[j] : group[i];
+            for (uint32_t n = 0; from != to && is_same(&found[i], &found[j]) && n < count; n++)
+                group[n] = group[n] == from ? to : group[n];
+        }
+    uint64_t kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t first = UINT32_MAX; /* a race stands for the group */
+        uint64_t times = 0;
+        for (uint32_t n = 0; n < count; n++)
+            if (group[n] == group[i]) {
+                const int better =
+                    first == UINT32_MAX || (!is_race(&found[first]) && is_race(&found[n]));
+                first = better ? n : first;
+                times += found[n].finding.times;
+            }
+        found[i].kept = first == i ? times : 0;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (found[i].kept) {
+            found[kept] = found[i];
+            found[kept++].finding.times = found[i].kept;
+        }
+    run->found_count = kept;
+    if (run->collect)
+        qsort(found, kept, sizeof *found, by_line);
+    free(group);
 }
 
 const char *sim_space_name(unsigned space) {
@@ -104,10 +235,72 @@ const char *sim_space_name(unsigned space) {
                                   : "global";
 }
 
+void sim_find_left(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc, uint32_t lane,
+                   const struct sim_left *left, unsigned space, uint32_t bytes, uint64_t address) {
+    struct sim_run *run = w->run;
+    const struct sim_kernel *k = run->kernel;
+    const uint64_t place = sim_line_of(k, pc), other = sim_line_of(k, left->pc) | LEFT;
+    char what[300], from[200], to[200];
+    if (sim_is_muted(run, left->pc, SIM_FIND_UNINITIALISED) || !sim_array_lacks(run, left))
+        return;
+    pthread_mutex_lock(&run->find_lock);
+    struct sim_found *slot = find_slot(run, SIM_FIND_UNINITIALISED, place, other);
+    if (!slot && (slot = add_slot(run))) {
+        slot->left = calloc(SIM_LEFT_MOST, sizeof *slot->left);
+        slot->place = place;
+        slot->other_place = other;
+        slot->order = run->found_order++;
+        slot->finding.kind = SIM_FIND_UNINITIALISED;
+    }
+    if (slot && slot->block > warp->block->linear) {
+        sim_place_text(run, left->pc, SIM_S_GLOBAL, left->address, to, sizeof to);
+        if (space == SIM_S_REG)
+            snprintf(what, sizeof what, "a variable that was never assigned goes to %s", to);
+        else
+            snprintf(what, sizeof what, "%u bytes at %s that nobody wrote go to %s", bytes,
+                     sim_place_text(run, pc, space, address, from, sizeof from), to);
+        const uint64_t times = slot->finding.times;
+        fill_finding(w, warp, pc, lane, &slot->finding);
+        slot->finding.times = times;
+        write_text(k, pc, &slot->finding, what);
+        slot->block = warp->block->linear;
+    }
+    if (slot) {
+        if (slot->left && slot->left_count < SIM_LEFT_MOST)
+            slot->left[slot->left_count++] = *left;
+        if (++slot->finding.times >= TIMES_MOST)
+            __atomic_fetch_or(&run->muted[left->pc], 1u << SIM_FIND_UNINITIALISED,
+                              __ATOMIC_RELAXED);
+    }
+    pthread_mutex_unlock(&run->find_lock);
+}
+
+/* Drops the findings of undefined bytes that were overwritten later. */
+void sim_findings_settle(struct sim_run *run) {
+    uint64_t kept = 0;
+    for (uint64_t i = 0; i < run->found_count; i++) {
+        struct sim_found *f = &run->found[i];
+        int remains = !(f->other_place & LEFT) || f->place == f->other_place;
+        for (uint32_t n = 0; n < f->left_count && !remains; n++)
+            remains = sim_array_lacks(run, &f->left[n]);
+        free(f->left);
+        f->left = NULL;
+        if (remains)
+            run->found[kept++] = *f;
+    }
+    run->found_count = kept;
+}
+
 int sim_find_uninitialised(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc,
                            uint32_t lane, unsigned space, uint32_t bytes, uint64_t address) {
-    return sim_find(w, warp, pc, lane, SIM_FIND_UNINITIALISED, address, NULL,
-                    "read of %u bytes at %s address 0x%llx that nobody wrote; store or copy "
-                    "something there first",
-                    bytes, sim_space_name(space), (unsigned long long)address);
+    char place[200];
+    if (sim_is_muted(w->run, pc, SIM_FIND_UNINITIALISED))
+        return !w->run->collect;
+    return sim_find(
+        w, warp, pc, lane, SIM_FIND_UNINITIALISED, address, NULL,
+        "read of %u bytes at %s that nobody wrote; store or copy something there first%s", bytes,
+        sim_place_text(w->run, pc, space, address, place, sizeof place),
+        space == SIM_S_SHARED && warp->block->warp_count > 1
+            ? ", and put __syncthreads() between if another warp does"
+            : "");
 }

@@ -103,6 +103,14 @@ enum sim_space {
 
 /* ---- parsed form ---- */
 
+/* Where a value comes from: see sim_decode_flow.c. */
+enum sim_sameness { SIM_SAME_GRID, SIM_SAME_BLOCK, SIM_VARIES };
+struct sim_flow {
+    uint64_t params; /* bit i: from the kernel's parameter i */
+    uint8_t same;    /* enum sim_sameness: threads that have the same value */
+    uint8_t data;    /* the same: threads whose values, if they are equal, are so by construction */
+};
+
 struct sim_name {
     const char *text;
     uint32_t length;
@@ -122,6 +130,7 @@ struct sim_symbol {
     uint64_t address;      /* VAR: device address, or offset in its space */
     int is_extern, is_entry_param, is_return;
     struct sim_symbol *in_register; /* .param: of a .reg parameter, the register */
+    struct sim_flow flow;           /* .param */
     uint8_t compared;               /* .param: its value is an operand of a compare-and-swap */
     struct sim_function *function;  /* FUNC */
     struct sim_label_list *targets; /* TABLE (.branchtargets) */
@@ -167,7 +176,9 @@ struct sim_statement {
     uint32_t count;
     uint32_t guard; /* register, or UINT32_MAX */
     uint8_t guard_negated;
-    uint8_t compared; /* a load whose value a compare-and-swap compares */
+    uint8_t compared;       /* a load whose value a compare-and-swap compares */
+    struct sim_flow stored; /* the value of a store */
+    uint64_t from;          /* kernel parameters that the address of an access may come from */
     unsigned line, column;
     unsigned file, source_line; /* from .loc; 0 for none */
 };
@@ -409,6 +420,8 @@ struct sim_where {
     uint16_t lane_op; /* which row, for the disassembler and the classes */
     uint16_t flops;   /* per thread; high bits: precision 0 f16, 1 f32, 2 f64 */
     const char *text; /* its mnemonic in the module's text */
+    uint64_t from;    /* of its statement, as the following */
+    uint8_t same;     /* the `data` of a stored value */
 };
 
 struct sim_block_info {    /* a basic block */
@@ -447,6 +460,7 @@ struct sim_kernel {
     uint64_t shared_bytes;                /* static, module-level and reserved included */
     uint32_t reserved_at, reserved_bytes; /* the system's part of shared_bytes */
     uint32_t registers;
+    uint32_t *unassigned, unassigned_count; /* slots that the kernel reads and never writes */
     int communicates, recursive, allocates;
     unsigned kernel_file;
 };
@@ -502,18 +516,25 @@ static inline uint64_t sim_function_address(const struct sim_function *function)
     return SIM_FUNCTION_BASE + (uint64_t)function->ordinal * SIM_FUNCTION_BYTES;
 }
 
+#define SIM_CELLS_A_PAGE 512u
+struct sim_cells {
+    uint64_t cells[SIM_CELLS_A_PAGE];
+    uint16_t pcs[SIM_CELLS_A_PAGE];
+};
+
 struct sim_region {
     uint64_t base, bytes;
     uint8_t *host;
-    uint64_t *valid;  /* one bit a byte; NULL once all bytes are initialized */
-    uint64_t *cells;  /* race cells, one a word */
-    uint64_t **after; /* further cells for reads after a write, in pages allocated when needed */
+    uint64_t *valid;          /* one bit a byte; NULL once all bytes are initialized */
+    uint64_t *cells;          /* race cells, one a word */
+    uint16_t *pcs;            /* the instruction of each cell; 65535: unknown */
+    struct sim_cells **after; /* cells for reads after a write, in pages allocated when needed */
     int any_after;
     uint8_t *touched; /* one byte a sector: bit 0 loaded, bit 1 stored, in this launch; NULL if not
                          counted */
     uint8_t read_only, module_owned;
+    uint8_t is_copy; /* of an array, for one launch: nobody knows its address afterwards */
 };
-#define SIM_CELLS_A_PAGE 512u
 #define SIM_AFTER_ALWAYS (16ull << 20) /* bytes of such pages that every GPU may use */
 
 static inline uint64_t sim_after_pages(const struct sim_region *region) {

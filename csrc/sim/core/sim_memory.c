@@ -1,12 +1,15 @@
 /* sim_memory.c: simulated global memory. An address is never reused, so that a stale one is always
  * recognized; a gap without an owner separates any two allocations. Knows no kernel and no warp.
  */
-#include "sim_internal.h"
+#include "sim_run.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define GAP 4096u
+/* Guard space after an allocation: an index that passes its end by several times its size finds
+ * nobody else's memory. */
+#define GAP_LEAST (1ull << 20)
+#define GAP_MOST (64ull << 20)
 #define FREED_KEPT 65536u
 
 /* Index of the first region above the address. */
@@ -40,13 +43,15 @@ const struct sim_freed *sim_memory_find_freed(const struct sim_gpu *gpu, uint64_
 /* Clears the race detector's cells of this region. */
 void sim_memory_forget_races(struct sim_gpu *gpu, struct sim_region *region) {
     for (uint64_t i = 0; region->after && i < sim_after_pages(region); i++) {
-        gpu->after_bytes -= region->after[i] ? SIM_CELLS_A_PAGE * sizeof **region->after : 0;
+        gpu->after_bytes -= region->after[i] ? sizeof **region->after : 0;
         free(region->after[i]);
     }
     free(region->after);
     free(region->cells);
+    free(region->pcs);
     region->after = NULL;
     region->cells = NULL;
+    region->pcs = NULL;
     region->any_after = 0;
 }
 
@@ -80,7 +85,9 @@ enum sim_status sim_memory_allocate(struct sim_gpu *gpu, uint64_t bytes, uint64_
     }
     uint64_t base = (gpu->next_address + align - 1) & ~(align - 1);
     struct sim_region region = {.base = base, .bytes = room, .module_owned = (uint8_t)module_owned};
-    if (base + room + GAP >= SIM_WINDOW_BASE)
+    const uint64_t wide = room < GAP_MOST / 4 ? room * 4 : GAP_MOST,
+                   gap = wide < GAP_LEAST ? GAP_LEAST : wide;
+    if (base + room + gap >= SIM_WINDOW_BASE)
         return sim_fail(error, SIM_NO_MEMORY, 0, 0, "the simulated address space is used up");
     /* calloc: pages of a large allocation cost nothing until they are touched */
     region.host = calloc(1, (size_t)room + 64);
@@ -91,22 +98,14 @@ enum sim_status sim_memory_allocate(struct sim_gpu *gpu, uint64_t bytes, uint64_
                         (unsigned long long)bytes);
     }
     gpu->regions[gpu->region_count++] = region; /* addresses only grow: the list stays sorted */
-    gpu->next_address = (base + room + GAP + 255) & ~255ull;
+    gpu->next_address = (base + room + gap + 255) & ~255ull;
     gpu->used_bytes = used;
     *address = base;
     return SIM_OK;
 }
 
-enum sim_status sim_memory_release(struct sim_gpu *gpu, uint64_t address, struct sim_error *error) {
-    struct sim_region *region = sim_memory_find(gpu, address);
-    if (!region || region->base != address) {
-        const struct sim_freed *freed = region ? NULL : sim_memory_find_freed(gpu, address);
-        return sim_fail(error, SIM_ARGUMENT, 0, 0,
-                        freed    ? "address 0x%llx was freed before"
-                        : region ? "address 0x%llx lies inside an allocation, not at its start"
-                                 : "address 0x%llx was never allocated",
-                        (unsigned long long)address);
-    }
+/* Remembers a freed allocation, so that a stale address is recognized. */
+static void keep_freed(struct sim_gpu *gpu, const struct sim_region *region) {
     if (gpu->freed_count == gpu->freed_capacity && gpu->freed_capacity < FREED_KEPT) {
         size_t capacity = gpu->freed_capacity ? gpu->freed_capacity * 2 : 64;
         struct sim_freed *grown = realloc(gpu->freed, capacity * sizeof *grown);
@@ -121,6 +120,20 @@ enum sim_status sim_memory_release(struct sim_gpu *gpu, uint64_t address, struct
     }
     if (gpu->freed_count < gpu->freed_capacity)
         gpu->freed[gpu->freed_count++] = (struct sim_freed){region->base, region->bytes};
+}
+
+enum sim_status sim_memory_release(struct sim_gpu *gpu, uint64_t address, struct sim_error *error) {
+    struct sim_region *region = sim_memory_find(gpu, address);
+    if (!region || region->base != address) {
+        const struct sim_freed *freed = region ? NULL : sim_memory_find_freed(gpu, address);
+        return sim_fail(error, SIM_ARGUMENT, 0, 0,
+                        freed    ? "address 0x%llx was freed before"
+                        : region ? "address 0x%llx lies inside an allocation, not at its start"
+                                 : "address 0x%llx was never allocated",
+                        (unsigned long long)address);
+    }
+    if (!region->is_copy)
+        keep_freed(gpu, region);
     gpu->used_bytes -= region->bytes;
     release_region(gpu, region);
     size_t index = (size_t)(region - gpu->regions);
@@ -128,7 +141,6 @@ enum sim_status sim_memory_release(struct sim_gpu *gpu, uint64_t address, struct
     gpu->region_count--;
     return SIM_OK;
 }
-
 void sim_memory_close(struct sim_gpu *gpu) {
     for (size_t i = 0; i < gpu->region_count; i++)
         release_region(gpu, &gpu->regions[i]);
@@ -153,6 +165,24 @@ void sim_memory_mark(struct sim_region *region, uint64_t offset, uint64_t bytes)
         offset += span;
         bytes -= span;
     }
+}
+
+/* Clears bits. The first time of memory that was initialized as a whole needs a map of it. */
+int sim_memory_unmark(struct sim_run *run, struct sim_region *region, uint64_t offset,
+                      uint64_t bytes) {
+    if (!region->valid) {
+        const uint64_t words = region->bytes / 64 + 2;
+        pthread_mutex_lock(&run->lock);
+        uint64_t *made = region->valid ? NULL : malloc(words * sizeof *made);
+        if (made) {
+            memset(made, 0xff, words * sizeof *made);
+            __atomic_store_n(&region->valid, made, __ATOMIC_RELEASE);
+        }
+        pthread_mutex_unlock(&run->lock);
+    }
+    for (uint64_t i = offset; region->valid && i < offset + bytes; i++)
+        __atomic_fetch_and(&region->valid[i / 64], ~(1ull << i % 64), __ATOMIC_RELAXED);
+    return region->valid != NULL;
 }
 
 int sim_memory_is_valid(const struct sim_region *region, uint64_t offset, uint64_t bytes) {

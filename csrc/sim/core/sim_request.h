@@ -28,6 +28,11 @@ struct sim_request {
     uint64_t address[SIM_LANES];
 };
 
+/* Global memory: the allocation of a lane's access, or NULL. */
+static inline struct sim_region *sim_request_own(const struct sim_request *l, uint32_t lane) {
+    return sim_memory_find(l->w->run->gpu, l->address[lane]);
+}
+
 /* ---- validity of shared memory: for each word, which of its bytes were written ---- */
 
 static inline uint8_t sim_byte_mask(uint64_t address, uint32_t bytes) {

@@ -193,10 +193,21 @@ struct sim_worker {
     _Alignas(64) uint8_t scratch[5][SIM_LANES * 8];
 };
 
+struct sim_left { /* undefined bytes of an array, and the store that left them */
+    uint64_t address;
+    uint32_t bytes, pc;
+};
+#define SIM_LEFT_MOST 64u /* of each source line */
+
+/* A finding, with the source lines of its access and of a race's other one, by which findings are
+ * merged. */
 struct sim_found {
     struct sim_finding finding;
-    uint64_t block;
-    uint32_t pc;
+    uint64_t block, order; /* the lowest block; the count of findings when it was recorded */
+    uint64_t place, other_place;
+    struct sim_left *left; /* undefined bytes that a store left in memory; NULL: another finding */
+    uint32_t left_count;
+    uint64_t kept; /* how often all that were merged into it were found; 0: merged itself */
 };
 
 struct sim_run {
@@ -210,7 +221,8 @@ struct sim_run {
     uint64_t shared_bytes;
     uint32_t launch_number;
     int check_races, check_uninit, collect, wide;
-    int in_step; /* races are checked, on a GPU whose warps run in step */
+    int in_step;  /* races are checked, on a GPU whose warps run in step */
+    int by_value; /* see SIM_LAUNCH_BY_VALUE */
     struct sim_occupancy occupancy;
     uint64_t resident_limit, soft_limit;
     pthread_mutex_t lock;
@@ -226,7 +238,8 @@ struct sim_run {
     int limit_told;
     pthread_mutex_t find_lock;
     struct sim_found *found;
-    uint64_t found_count, found_lost;
+    uint64_t found_count, found_lost, found_order;
+    uint32_t *muted; /* by instruction, a bit for each kind: found often enough */
     uint32_t found_capacity;
     struct sim_text *texts; /* of finished blocks, see sim_printf.c */
     size_t text_count, text_capacity;
@@ -314,7 +327,37 @@ int sim_find(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc, uin
              const char *format, ...) SIM_PRINTF(8, 9);
 int sim_find_uninitialised(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc,
                            uint32_t lane, unsigned space, uint32_t bytes, uint64_t address);
+/* Whether a finding of this kind here needs no further record. */
+static inline int sim_is_muted(const struct sim_run *run, uint32_t pc, enum sim_finding_kind kind) {
+    return __atomic_load_n(&run->muted[pc], __ATOMIC_RELAXED) >> kind & 1;
+}
+/* A source line as one number, in the order of the text. */
+uint64_t sim_line_of(const struct sim_kernel *kernel, uint32_t pc);
+void sim_findings_settle(struct sim_run *run); /* these two once all blocks have ended */
+void sim_findings_merge(struct sim_run *run);
+/* Undefined bytes were stored: a finding, if they are in a field of an array when the launch ends.
+ */
+void sim_find_left(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc, uint32_t lane,
+                   const struct sim_left *left, unsigned space, uint32_t bytes, uint64_t address);
 const char *sim_space_name(unsigned space); /* "shared", as messages spell it */
+
+/* ---- sim_memory.c, sim_arguments.c ---- */
+int sim_memory_unmark(struct sim_run *run, struct sim_region *region, uint64_t offset,
+                      uint64_t bytes); /* 0: out of memory */
+/* Whether any of these bytes is unwritten and belongs to a field of an array. */
+int sim_array_lacks(const struct sim_run *run, const struct sim_left *left);
+struct sim_pointer { /* an argument that points to allocated memory */
+    unsigned number; /* from 1 */
+    uint64_t base, bytes;
+    uint32_t item;     /* bytes of an element */
+    const char *label; /* NULL: not described */
+};
+/* Finds the pointer nearest to an address among the parameters in the set `from`; 0: none. */
+int sim_pointer_find(const struct sim_run *run, uint64_t from, uint64_t address,
+                     struct sim_pointer *found);
+/* "element 5 of argument 1 (float32[4])", or the address. */
+const char *sim_place_text(const struct sim_run *run, uint32_t pc, unsigned space, uint64_t address,
+                           char *text, size_t bytes);
 const char *sim_where_text(const struct sim_kernel *kernel, uint32_t pc, char *text, size_t bytes);
 
 #endif

@@ -458,8 +458,8 @@ static enum sim_status decode_all(struct sim_decoder *d) {
     if (!k->functions)
         return sim_decode_no_memory(d);
     k->function_count = d->parsed_count;
-    if ((status = sim_find_compared(d)) || (status = lay_out_memory(d)) ||
-        (status = lay_out_parameters(d)))
+    if ((status = sim_find_compared(d)) || (status = sim_find_flow(d)) ||
+        (status = lay_out_memory(d)) || (status = lay_out_parameters(d)))
         return status;
     for (uint32_t i = 0; i < d->parsed_count; i++) {
         uint32_t first_block = k->block_count;

@@ -2,7 +2,8 @@
  * sim_emit.c (helpers of all), sim_decode_operand.c, sim_decode_lane.c and
  * sim_decode_packed.c (arithmetic),
  * sim_decode_memory.c (memory), sim_decode_special.c (control flow, barriers, warp-wide
- * instructions) and sim_decode_compared.c (loads that begin a compare-and-swap).
+ * instructions), sim_decode_compared.c (loads that begin a compare-and-swap) and sim_decode_flow.c
+ * (where addresses and stored values come from).
  */
 #ifndef SIM_DECODE_H
 #define SIM_DECODE_H
@@ -125,6 +126,7 @@ sim_decode_fn
 sim_decode_special(const struct sim_decoder *d); /* NULL: a lane operation, or unknown */
 enum sim_status sim_decode_no_memory(struct sim_decoder *d);
 enum sim_status sim_find_reconvergence(struct sim_decoder *d, uint32_t first, uint32_t last);
+int sim_writes_first(const struct sim_statement *s);
 int sim_allocate_registers(struct sim_decoder *d, uint64_t *at, uint32_t *registers);
 int sim_begins_with(const struct sim_statement *s,
                     const char *word); /* whether its mnemonic does */
@@ -132,6 +134,7 @@ int sim_has_part(const struct sim_statement *s, const char *part);
 enum sim_status sim_decode_kernel(struct sim_module *module, struct sim_function *function,
                                   struct sim_kernel **kernel, struct sim_error *error);
 enum sim_status sim_find_compared(struct sim_decoder *d);
+enum sim_status sim_find_flow(struct sim_decoder *d);
 uint32_t sim_find_label(const struct sim_parsed *f, struct sim_name name, uint32_t scope);
 
 #endif

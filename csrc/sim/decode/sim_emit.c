@@ -173,6 +173,8 @@ enum sim_status sim_emit(struct sim_decoder *d, const struct sim_insn *insn) {
         where[k->code_count].file = d->s->file;
         where[k->code_count].line = d->s->source_line;
         where[k->code_count].text = d->s->mnemonic.text;
+        where[k->code_count].from = d->s->from;
+        where[k->code_count].same = d->s->stored.data;
         if (d->s->guard != UINT32_MAX && insn->op != SIM_OP_BLOCK) {
             in->flags |= SIM_F_GUARD | (d->s->guard_negated ? SIM_F_GUARD_NOT : 0);
             in->guard = d->slots[d->s->guard];

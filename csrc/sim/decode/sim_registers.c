@@ -25,7 +25,7 @@ struct flow {
 
 /* Whether the first operand receives the result. A wrong "no" only keeps a register alive longer.
  */
-static int writes_first(const struct sim_statement *s) {
+int sim_writes_first(const struct sim_statement *s) {
     static const char *const readers[] = {"st",   "red",       "bra",       "brx",
                                           "call", "nanosleep", "setmaxnreg"};
     if ((sim_begins_with(s, "bar") || sim_begins_with(s, "barrier")) && !sim_has_part(s, ".red"))
@@ -56,7 +56,7 @@ static void visit_operand(struct flow *w, uint32_t where, const struct sim_opera
  */
 static void visit_statement(struct flow *w, uint32_t where, const struct sim_statement *s,
                             visit_fn visit) {
-    int writes = s->count && writes_first(s);
+    int writes = s->count && sim_writes_first(s);
     if (s->guard != UINT32_MAX)
         visit(w, where, s->guard, 0);
     for (uint32_t o = 0; o < s->count; o++)
@@ -219,6 +219,24 @@ static int scan(struct flow *w, uint64_t *at, uint32_t *registers) {
     return 1;
 }
 
+/* The kernel's registers that it reads and nowhere assigns. One that is assigned on some paths only
+ * is common in code that compilers make, and its value is not used on the others. */
+static int list_unassigned(const struct flow *w) {
+    struct sim_kernel *k = w->d->kernel;
+    k->unassigned = sim_arena_alloc(w->d->arena, w->f->reg_count + 1ull, sizeof *k->unassigned);
+    if (!k->unassigned)
+        return 0;
+    for (uint32_t i = 0; i < w->words; i++) {
+        uint64_t left = w->in[i];
+        for (uint32_t b = 0; b < w->blocks; b++)
+            left &= ~w->def[(size_t)b * w->words + i];
+        for (; left; left &= left - 1)
+            k->unassigned[k->unassigned_count++] =
+                w->d->slots[i * 64 + (uint32_t)__builtin_ctzll(left)];
+    }
+    return 1;
+}
+
 /* Sets d->slots from offset *at on. Returns 0 if it cannot: every register then needs its own slot.
  */
 int sim_allocate_registers(struct sim_decoder *d, uint64_t *at, uint32_t *registers) {
@@ -249,7 +267,7 @@ int sim_allocate_registers(struct sim_decoder *d, uint64_t *at, uint32_t *regist
     solve(&w);
     find_intervals(&w);
     if (scan(&w, at, registers))
-        return 1;
+        return d->f->index || list_unassigned(&w);
     *at = before;
     return 0;
 }

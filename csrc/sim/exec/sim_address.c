@@ -175,20 +175,20 @@ static const char *kind_name(const struct sim_request *l) {
     return l->kind == SIM_ACCESS_LOAD ? "read" : l->kind == SIM_ACCESS_STORE ? "write" : "atomic";
 }
 
-int sim_request_bad_address(struct sim_request *l, uint32_t lane, uint64_t limit) {
-    uint64_t a = l->address[lane];
-    struct sim_gpu *gpu = l->w->run->gpu;
-    const int forgot = l->space == SIM_S_SHARED && !l->w->run->launch->shared_bytes;
-    if (l->space != SIM_S_GLOBAL && l->space != SIM_S_CONST)
+/* Global memory. The argument from which the address was formed tells more than the allocation that
+ * happens to be near. */
+static int nowhere(struct sim_request *l, uint32_t lane) {
+    const uint64_t a = l->address[lane];
+    const struct sim_run *run = l->w->run;
+    struct sim_gpu *gpu = run->gpu;
+    struct sim_pointer pointer;
+    char place[200];
+    if (sim_pointer_find(run, run->kernel->where[l->pc].from, a, &pointer))
         return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_OUT_OF_BOUNDS, a, NULL,
-                        "%s of %u bytes at %s address 0x%llx, but the %s has %llu bytes; check the "
-                        "index against the size%s",
-                        kind_name(l), l->bytes, sim_space_name(l->space), (unsigned long long)a,
-                        l->space == SIM_S_SHARED  ? "block's shared memory"
-                        : l->space == SIM_S_LOCAL ? "thread's local memory"
-                                                  : "parameter block",
-                        (unsigned long long)limit,
-                        forgot ? " (dynamic shared memory needs the launch's shared=BYTES)" : "");
+                        "%s of %u bytes at %s; %s", kind_name(l), l->bytes,
+                        sim_place_text(run, l->pc, SIM_S_GLOBAL, a, place, sizeof place),
+                        a < pointer.base ? "check the index for being negative"
+                                         : "check the index against the size");
     const struct sim_freed *freed = sim_memory_find_freed(gpu, a);
     if (freed)
         return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_USE_AFTER_FREE, a, NULL,
@@ -218,6 +218,25 @@ int sim_request_bad_address(struct sim_request *l, uint32_t lane, uint64_t limit
     return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_OUT_OF_BOUNDS, a, NULL,
                     "%s of %u bytes at 0x%llx, which is in no allocation%s", kind_name(l), l->bytes,
                     (unsigned long long)a, a < 4096 ? " (a null pointer?)" : "");
+}
+
+int sim_request_bad_address(struct sim_request *l, uint32_t lane, uint64_t limit) {
+    if (sim_is_muted(l->w->run, l->pc, SIM_FIND_OUT_OF_BOUNDS))
+        return !l->w->run->collect;
+    if (l->space == SIM_S_GLOBAL || l->space == SIM_S_CONST)
+        return nowhere(l, lane);
+    return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_OUT_OF_BOUNDS, l->address[lane], NULL,
+                    "%s of %u bytes at %s address 0x%llx, but the %s has %llu bytes; check the "
+                    "index against the size%s",
+                    kind_name(l), l->bytes, sim_space_name(l->space),
+                    (unsigned long long)l->address[lane],
+                    l->space == SIM_S_SHARED  ? "block's shared memory"
+                    : l->space == SIM_S_LOCAL ? "thread's local memory"
+                                              : "parameter block",
+                    (unsigned long long)limit,
+                    l->space == SIM_S_SHARED && !l->w->run->launch->shared_bytes
+                        ? " (dynamic shared memory needs the launch's shared=BYTES)"
+                        : "");
 }
 
 static int misaligned(struct sim_request *l, uint32_t lane) {

@@ -254,8 +254,7 @@ static int wants_grid(const struct sim_run *run) {
 }
 
 /* Tiles of a warp, each with its own member mask. Returns 0 if not all their lanes are here; then
- * nothing is done.
- */
+ * nothing is done. -1: out of memory. */
 static int exec_tiles(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
                       uint32_t mask, uint8_t *regs) {
     uint32_t same = 0;
@@ -264,7 +263,8 @@ static int exec_tiles(struct sim_worker *w, struct sim_warp *warp, const struct 
             return 0;
     for (uint32_t left = mask; left; left &= ~same) {
         const uint32_t members = sim_exec_members(in, left, regs, &same);
-        sim_exec_warp_wide(w, warp, in, same, members, regs);
+        if (sim_exec_warp_wide(w, warp, in, same, members, regs))
+            return -1;
     }
     return 1;
 }
@@ -570,7 +570,11 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
             uint32_t same, members = sim_exec_members(in, mask, regs, &same);
             split->stack[split->depth - 1].pc = pc;
             if (SIM_UNLIKELY(same != mask)) {
-                if (exec_tiles(w, warp, in, mask, regs))
+                const int done = exec_tiles(w, warp, in, mask, regs);
+                if (done < 0)
+                    goto failed;
+                code = warp->undefined ? run->watched : plain;
+                if (done)
                     break;
                 if (mask != active && !sim_warp_part(warp, split, mask, pc + 1))
                     goto out_of_memory;
@@ -595,10 +599,10 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
                 if (w->recorder)
                     sim_trace_members(w->recorder, mask);
             }
-            if (mask & ~active)
-                sim_exec_joined(w, warp, split, pc, mask, members);
-            else
-                sim_exec_warp_wide(w, warp, in, mask, members, regs);
+            if (mask & ~active ? sim_exec_joined(w, warp, split, pc, mask, members)
+                               : sim_exec_warp_wide(w, warp, in, mask, members, regs))
+                goto failed;
+            code = warp->undefined ? run->watched : plain;
             break;
         }
         case SIM_OP_ACTIVEMASK:

@@ -18,10 +18,10 @@ void sim_exec_carry(const struct sim_insn *in, uint32_t mask, uint8_t *regs);
 /* ---- sim_exec_warp.c ---- */
 uint32_t sim_exec_members(const struct sim_insn *in, uint32_t mask, const uint8_t *regs,
                           uint32_t *same);
-void sim_exec_warp_wide(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
-                        uint32_t mask, uint32_t members, uint8_t *regs);
-void sim_exec_joined(struct sim_worker *w, struct sim_warp *warp, const struct sim_split *split,
-                     uint32_t pc, uint32_t mask, uint32_t members);
+int sim_exec_warp_wide(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                       uint32_t mask, uint32_t members, uint8_t *regs);
+int sim_exec_joined(struct sim_worker *w, struct sim_warp *warp, const struct sim_split *split,
+                    uint32_t pc, uint32_t mask, uint32_t members);
 
 /* ---- sim_exec_memory.c: 0, or 1 when a finding ends the launch ---- */
 int sim_exec_load(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,

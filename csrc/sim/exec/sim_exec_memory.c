@@ -451,8 +451,13 @@ static int store_global(struct sim_request *l) {
         return 0;
     if (sim_request_event(l, region, stored_values(l, values)))
         return 1;
-    if (!region || region->read_only)
-        return store_scattered(l);
+    if (!region || region->read_only) {
+        if (store_scattered(l))
+            return 1;
+        if (SIM_UNLIKELY(l->warp->undefined != NULL))
+            sim_undefined_store(l);
+        return 0;
+    }
     const uint64_t first = l->span.least - region->base;
     if (is_direct(l) && sim_request_contiguous(l))
         memcpy(region->host + first, l->regs + l->in->b, SIM_LANES * (size_t)l->bytes);
@@ -466,6 +471,8 @@ static int store_global(struct sim_request *l) {
             for (uint32_t m = l->mask; m; m &= m - 1)
                 sim_memory_mark(region, l->address[__builtin_ctz(m)] - region->base, l->bytes);
     }
+    if (SIM_UNLIKELY(l->warp->undefined != NULL))
+        sim_undefined_store(l);
     return 0;
 }
 

@@ -12,8 +12,11 @@ struct wide {
     const struct sim_insn *in;
     uint32_t mask;
     uint8_t *regs;
+    struct sim_warp *warp;
+    int *failed; /* set when out of memory */
 };
 
+/* A lane that has exited, or takes no part, gives no value: PTX leaves it undefined. */
 static SIM_NOINLINE void wide_SHFL(const struct wide *x) {
     struct sim_worker *w = x->w;
     const struct sim_insn *in = x->in;
@@ -21,7 +24,8 @@ static SIM_NOINLINE void wide_SHFL(const struct wide *x) {
     uint8_t *regs = x->regs;
     const sim_u32 *a = U32(in->a), *b = U32(in->b), *c = U32(in->c);
     sim_u32 *out = (sim_u32 *)(void *)w->scratch[0];
-    uint32_t in_range = 0;
+    uint32_t in_range = 0, absent = 0;
+    uint8_t source[SIM_LANES] = {0};
     for (uint32_t m = mask; m; m &= m - 1) {
         int lane = __builtin_ctz(m);
         int by = (int)(b[lane] & 31), clamp = (int)(c[lane] & 31),
@@ -49,12 +53,17 @@ static SIM_NOINLINE void wide_SHFL(const struct wide *x) {
             from = lane;
         if (SIM_UNLIKELY(w->recorder != NULL))
             sim_trace_shuffle(w->recorder, (uint32_t)lane, (uint32_t)from);
-        out[lane] = a[from];
+        const uint32_t present = mask >> from & 1;
+        source[lane] = (uint8_t)from;
+        out[lane] = present ? a[from] : 0;
+        absent |= (present ^ 1) << lane;
         in_range |= (uint32_t)ok << lane;
     }
     sim_blend(w->run, regs + in->dst, w->scratch[0], mask, 4);
     if (in->dst2 != SIM_NO_SLOT)
         PRED(in->dst2) = (PRED(in->dst2) & ~mask) | in_range;
+    if (w->run->check_uninit && SIM_UNLIKELY(absent || x->warp->undefined))
+        *x->failed = sim_undefined_shuffle(w, x->warp, in, mask, absent, source, regs);
 }
 
 static SIM_NOINLINE void wide_VOTE(const struct wide *x) {
@@ -159,9 +168,10 @@ uint32_t sim_exec_members(const struct sim_insn *in, uint32_t mask, const uint8_
     return members;
 }
 
-void sim_exec_warp_wide(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
-                        uint32_t mask, uint32_t members, uint8_t *regs) {
-    const struct wide wide = {w, in, mask, regs};
+int sim_exec_warp_wide(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                       uint32_t mask, uint32_t members, uint8_t *regs) {
+    int failed = 0;
+    const struct wide wide = {w, in, mask, regs, warp, &failed};
     switch (in->op) {
 #define SIM_X(id)         \
     case SIM_OP_##id:     \
@@ -174,6 +184,7 @@ void sim_exec_warp_wide(struct sim_worker *w, struct sim_warp *warp, const struc
             sim_races_warp_sync(w->run, warp, members);
         break;
     }
+    return failed;
 }
 
 /* ---- lanes of several splits ---- */
@@ -205,8 +216,8 @@ static void copy_operands(const struct sim_run *run, const struct sim_warp *warp
 
 /* Executes for lanes of several splits, which sim_warp_sync() has brought together at this pc.
  * Lanes that called the function from elsewhere have their registers in other frames. */
-void sim_exec_joined(struct sim_worker *w, struct sim_warp *warp, const struct sim_split *split,
-                     uint32_t pc, uint32_t mask, uint32_t members) {
+int sim_exec_joined(struct sim_worker *w, struct sim_warp *warp, const struct sim_split *split,
+                    uint32_t pc, uint32_t mask, uint32_t members) {
     const struct sim_insn *in = &w->run->kernel->code[pc];
     const uint32_t base = sim_split_frame(split)->base;
     _Alignas(64) uint8_t area[OPERANDS * OPERAND_BYTES] = {0};
@@ -215,8 +226,7 @@ void sim_exec_joined(struct sim_worker *w, struct sim_warp *warp, const struct s
         if (sim_split_frame(&warp->splits[s])->base != base)
             apart |= sim_split_mask(&warp->splits[s]) & mask;
     if (!apart || in->op == SIM_OP_WARPSYNC) {
-        sim_exec_warp_wide(w, warp, in, mask, members, warp->regs + base);
-        return;
+        return sim_exec_warp_wide(w, warp, in, mask, members, warp->regs + base);
     }
     struct sim_insn here = *in;
     here.a = 0;
@@ -225,6 +235,7 @@ void sim_exec_joined(struct sim_worker *w, struct sim_warp *warp, const struct s
     here.dst = 3 * OPERAND_BYTES;
     here.dst2 = in->dst2 == SIM_NO_SLOT ? SIM_NO_SLOT : 4 * OPERAND_BYTES;
     copy_operands(w->run, warp, in, mask, area, 0);
-    sim_exec_warp_wide(w, warp, &here, mask, members, area);
+    const int failed = sim_exec_warp_wide(w, warp, &here, mask, members, area);
     copy_operands(w->run, warp, in, mask, area, 1);
+    return failed;
 }

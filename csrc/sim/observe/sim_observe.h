@@ -45,8 +45,13 @@ void sim_undefined_free(struct sim_warp *warp);
 /* A lane reads bytes that are not all written; own: the region, of global memory. Returns 1 when
  * out of memory. */
 int sim_undefined_load(struct sim_request *l, const struct sim_region *own, uint32_t lane);
-/* A store to shared or local memory has been made. */
+/* A store has been made. */
 void sim_undefined_store(const struct sim_request *l);
+/* A shuffle has been made; from: each lane's source; absent: lanes whose source takes no part.
+ * Returns 1 when out of memory, as the next. */
+int sim_undefined_shuffle(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                          uint32_t mask, uint32_t absent, const uint8_t *from, const uint8_t *regs);
+int sim_undefined_start(struct sim_worker *w, struct sim_warp *warp);
 /* ---- sim_occupancy.c: returns 0 when out of memory ---- */
 int sim_occupancy_note(struct sim_run *run, const struct sim_block *block);
 int sim_occupancy_achieved(const struct sim_run *run, double *achieved, struct sim_spread *spread);

@@ -113,7 +113,9 @@ int sim_races_open(struct sim_run *run) {
             region->cells = calloc(region->bytes / 4 + SIM_LANES, sizeof *region->cells);
         if (!region->after)
             region->after = calloc(sim_after_pages(region), sizeof *region->after);
-        if (!region->cells || !region->after)
+        if (!region->pcs)
+            region->pcs = calloc(region->bytes / 4 + SIM_LANES, sizeof *region->pcs);
+        if (!region->cells || !region->after || !region->pcs)
             return 0;
     }
     return 1;
@@ -362,10 +364,25 @@ int sim_race_released(const struct sim_run *run, const struct sim_race_block *r,
 
 /* ---- findings ---- */
 
+/* The line reads and writes one element, as `c[i] += 1` does: both accesses form their address in
+ * one way. */
+static int is_update(const struct sim_kernel *k, uint32_t pc, uint32_t other) {
+    if (other == UINT32_MAX)
+        return 0;
+    const struct sim_insn *a = &k->code[pc], *b = &k->code[other];
+    return k->where[pc].line == k->where[other].line && a->a == b->a && a->imm == b->imm &&
+           a->dst2 == b->dst2 && a->op != b->op;
+}
+
 static const char *remedy(const struct sim_run *run, const struct sim_warp *warp,
-                          const struct sim_access *a, const struct sim_race_cell *c) {
+                          const struct sim_access *a, const struct sim_race_cell *c, uint32_t other,
+                          int between_blocks, int both_write) {
     const int shared = a->space == SIM_S_SHARED;
-    if (!shared && c->block != warp->block->linear)
+    if (is_update(run->kernel, a->pc, other))
+        return "several threads update one element: use an atomic, as atomicAdd() or atomicMax()";
+    if (both_write && (between_blocks || (c->warp != warp->index && a->pc == other)))
+        return "several threads write one element: let one of them write it, or use an atomic";
+    if (between_blocks)
         return "blocks of one launch run concurrently: use atomics, or a fence with a flag, or two "
                "launches";
     if (c->warp != warp->index)
@@ -392,38 +409,44 @@ int sim_race_found(struct sim_worker *w, struct sim_warp *warp, const struct sim
                    uint32_t lane, const struct sim_race_cell *c, int other_wrote) {
     const struct sim_run *run = w->run;
     const uint32_t *dim = run->launch->block, *grid = run->launch->grid;
-    int shared = a->space == SIM_S_SHARED;
-    struct sim_finding other = {0};
-    uint32_t thread = c->warp * SIM_LANES + c->lane;
-    uint64_t block = shared ? warp->block->linear : c->block;
-    char where[140] = "", place[120];
-    other.has_other = 1;
-    other.other_thread[0] = thread % dim[0];
-    other.other_thread[1] = thread / dim[0] % dim[1];
-    other.other_thread[2] = thread / dim[0] / dim[1];
-    other.other_block[0] = (uint32_t)(block % grid[0]);
-    other.other_block[1] = (uint32_t)(block / grid[0] % grid[1]);
-    other.other_block[2] = (uint32_t)(block / grid[0] / grid[1]);
-    if (c->pc < 0xffff) {
-        other.other_line = run->kernel->where[c->pc].line;
-        where[0] = ' ';
-        memcpy(where + 1, "at ", 4);
-        sim_where_text(run->kernel, c->pc, place, sizeof place);
-        memcpy(where + 4, place, strlen(place) + 1);
-    }
-    const char *fix = remedy(run, warp, a, c);
-    return sim_find(w, warp, a->pc, lane, shared ? SIM_FIND_SHARED_RACE : SIM_FIND_GLOBAL_RACE,
-                    a->address[lane], &other,
-                    "%s of %u bytes at %s address 0x%llx, which block (%u, %u, %u) thread (%u, %u, "
-                    "%u) %s%s, unordered; %s",
-                    a->kind == SIM_ACCESS_LOAD    ? "read"
-                    : a->kind == SIM_ACCESS_STORE ? "write"
-                                                  : "atomic",
-                    a->bytes, shared ? "shared" : "global", (unsigned long long)a->address[lane],
-                    other.other_block[0], other.other_block[1], other.other_block[2],
-                    other.other_thread[0], other.other_thread[1], other.other_thread[2],
-                    other_wrote ? "wrote"
-                    : c->many   ? "and others read"
-                                : "read",
-                    where, fix);
+    const int shared = a->space == SIM_S_SHARED;
+    const enum sim_finding_kind kind = shared ? SIM_FIND_SHARED_RACE : SIM_FIND_GLOBAL_RACE;
+    const uint32_t thread = c->warp * SIM_LANES + c->lane, known = c->pc < 0xffff;
+    const uint64_t block = shared ? warp->block->linear : c->block;
+    if (sim_is_muted(run, a->pc, kind))
+        return !run->collect;
+    struct sim_finding other = {
+        .has_other = 1,
+        .other_thread = {thread % dim[0], thread / dim[0] % dim[1], thread / dim[0] / dim[1]},
+        .other_block = {(uint32_t)(block % grid[0]), (uint32_t)(block / grid[0] % grid[1]),
+                        (uint32_t)(block / grid[0] / grid[1])},
+        .other_pc = known ? c->pc : UINT32_MAX,
+    };
+    /* Described from the line that comes later: the order is missing there. */
+    other.is_first = known && sim_line_of(run->kernel, c->pc) > sim_line_of(run->kernel, a->pc);
+    const int load = a->kind == SIM_ACCESS_LOAD, told_write = other.is_first ? other_wrote : !load,
+              other_write = other.is_first ? !load : other_wrote;
+    const uint32_t me = warp->index * SIM_LANES + lane,
+                   who = other.is_first ? me : thread; /* the one that is not told from */
+    const uint64_t there = other.is_first ? warp->block->linear : block;
+    const uint32_t at = other.is_first ? a->pc : c->pc;
+    char where[140], place[200];
+    return sim_find(
+        w, warp, a->pc, lane, kind, a->address[lane], &other,
+        "%s of %u bytes at %s, which block (%u, %u, %u) thread (%u, %u, %u) %s%s%s, unordered; %s",
+        !told_write                                       ? "read"
+        : !other.is_first && a->kind >= SIM_ACCESS_ATOMIC ? "atomic"
+                                                          : "write",
+        a->bytes,
+        sim_place_text(run, a->pc, shared ? SIM_S_SHARED : SIM_S_GLOBAL, a->address[lane], place,
+                       sizeof place),
+        (uint32_t)(there % grid[0]), (uint32_t)(there / grid[0] % grid[1]),
+        (uint32_t)(there / grid[0] / grid[1]), who % dim[0], who / dim[0] % dim[1],
+        who / dim[0] / dim[1],
+        other_write                  ? "wrote"
+        : c->many && !other.is_first ? "and others read"
+                                     : "read",
+        known ? " at " : "", known ? sim_where_text(run->kernel, at, where, sizeof where) : "",
+        remedy(run, warp, a, c, other.other_pc, !shared && block != warp->block->linear,
+               other_wrote && !load));
 }

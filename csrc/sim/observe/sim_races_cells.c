@@ -4,13 +4,16 @@
  * A word of global memory has one cell: its last writer or, until a write, its readers. A write
  * that is ordered after all reads replaces them: an access that races with them also races with the
  * write. Reads after a write go to separate pages, allocated when needed; a bound keeps all shadow
- * memory below three times the allocations, and reads beyond it go unnoticed. A word of shared
+ * memory below four times the allocations, and reads beyond it go unnoticed. A word of shared
  * memory has one cell for its writer and one for its readers.
  *
  * A cell keeps the first or last of several readers, and that there are others. It distinguishes
  * bytes and halves that neighbouring lanes access; if threads share a word otherwise, it keeps the
- * later one. So it can miss races, and never invents one. A write of the value already stored is
- * not reported.
+ * later one. So it can miss races, and never invents one.
+ *
+ * Two stores of one value are no race where they are equal by construction (`done = 1`), or where
+ * lanes of one warp make them at one source line: overlapping copies. Equal data of several warps
+ * are no excuse, nor is any store against another thread's read.
  */
 #include "sim_races.h"
 
@@ -20,43 +23,52 @@
 /* ---- packed cells: a change of the fields requires a change of the fast paths ---- */
 
 /* Global: bytes 4, unit 2, write, atomic or warps, many, blocks, lane 5, warp 5, time 12, block 24,
- * launch 8. A cell of another launch is empty. */
+ * launch 8. A cell of another launch is empty. A write has its sameness in place of many and
+ * blocks. The instruction is kept beside the cells. */
 #define G_BYTES 0xfull
 #define G_UNIT (3ull << 4)
 #define G_WRITE (1ull << 6)
 #define G_WARPS (1ull << 7)
 #define G_MANY (1ull << 8)
 #define G_BLOCKS (1ull << 9)
-#define G_FLAGS (G_WARPS | G_MANY | G_BLOCKS)
+#define G_SAME (G_MANY | G_BLOCKS)
+#define G_FLAGS (G_WARPS | G_SAME)
 #define G_LANE (31ull << 10)
 #define G_WARP (31ull << 15)
 #define G_TIME (0xfffull << 20)
 #define G_BLOCK (0xffffffull << 32)
 #define G_LAUNCH (0xffull << 56)
-#define G_THREAD (G_LAUNCH | G_BLOCK | G_WARP | G_LANE | G_FLAGS | G_UNIT | G_BYTES)
+#define G_THREAD (G_LAUNCH | G_BLOCK | G_WARP | G_LANE | G_UNIT | G_BYTES)
+
+/* How many threads store a write's value by construction. */
+enum { SAME_BLOCK = 1, SAME_GRID = 2 };
 
 static uint64_t pack_global(const struct sim_race_cell *c, uint32_t launch) {
     const int warps = c->write ? c->atomic : c->warps;
+    const int many = c->write ? c->same >= SAME_BLOCK : c->many,
+              blocks = c->write ? c->same >= SAME_GRID : c->blocks;
     return (uint64_t)c->bytes | (uint64_t)c->unit << 4 | (c->write ? G_WRITE : 0) |
-           (warps ? G_WARPS : 0) | (c->many ? G_MANY : 0) | (c->blocks ? G_BLOCKS : 0) |
+           (warps ? G_WARPS : 0) | (many ? G_MANY : 0) | (blocks ? G_BLOCKS : 0) |
            (uint64_t)c->lane << 10 | (uint64_t)c->warp << 15 | (uint64_t)c->time << 20 |
            (uint64_t)(c->block & 0xffffff) << 32 | (uint64_t)launch << 56;
 }
 
-static struct sim_race_cell unpack_global(uint64_t u) {
-    const int write = (u & G_WRITE) != 0, warps = (u & G_WARPS) != 0;
+static struct sim_race_cell unpack_global(uint64_t u, uint32_t pc) {
+    const int write = (u & G_WRITE) != 0, warps = (u & G_WARPS) != 0, many = (u & G_MANY) != 0,
+              blocks = (u & G_BLOCKS) != 0;
     return (struct sim_race_cell){.bytes = u & 15,
                                   .unit = u >> 4 & 3,
                                   .write = write,
                                   .atomic = write && warps,
                                   .warps = !write && warps,
-                                  .many = (u & G_MANY) != 0,
-                                  .blocks = (u & G_BLOCKS) != 0,
+                                  .many = !write && many,
+                                  .blocks = !write && blocks,
+                                  .same = write ? (uint32_t)many + (uint32_t)blocks : 0,
                                   .lane = u >> 10 & 31,
                                   .warp = u >> 15 & 31,
                                   .time = u >> 20 & 0xfff,
                                   .block = u >> 32 & 0xffffff,
-                                  .pc = 0xffff};
+                                  .pc = pc};
 }
 
 /* Shared: bytes 4, unit 2, atomic or warps, many, lane 5, warp 5, pc 16, time 30. 0 is empty: times
@@ -71,9 +83,9 @@ static struct sim_race_cell unpack_global(uint64_t u) {
 #define S_TIME_SHIFT 34
 
 static uint64_t pack_shared(const struct sim_race_cell *c) {
-    const int warps = c->write ? c->atomic : c->warps;
+    const int warps = c->write ? c->atomic : c->warps, many = c->write ? c->same > 0 : c->many;
     return (uint64_t)c->bytes | (uint64_t)c->unit << 4 | (warps ? S_WARPS : 0) |
-           (c->many ? S_MANY : 0) | (uint64_t)c->lane << 8 | (uint64_t)c->warp << 13 |
+           (many ? S_MANY : 0) | (uint64_t)c->lane << 8 | (uint64_t)c->warp << 13 |
            (uint64_t)(c->pc < 0xffff ? c->pc : 0xffff) << 18 | (uint64_t)c->time << S_TIME_SHIFT;
 }
 
@@ -84,7 +96,8 @@ static struct sim_race_cell unpack_shared(uint64_t u, int write) {
                                   .write = write,
                                   .atomic = write && warps,
                                   .warps = !write && warps,
-                                  .many = (u & S_MANY) != 0,
+                                  .many = !write && (u & S_MANY),
+                                  .same = write && (u & S_MANY),
                                   .lane = u >> 8 & 31,
                                   .warp = u >> 13 & 31,
                                   .pc = u >> 18 & 0xffff,
@@ -99,30 +112,49 @@ struct view {
     const struct sim_access *a;
     struct sim_race_block *r;
     int atomic, writes;
+    uint16_t pc;
+    uint32_t same;        /* of a store: see struct sim_race_cell */
     uint64_t alone;       /* all ones: blocks of this kernel cannot synchronize */
     uint32_t launch;      /* tag of global cells */
     uint64_t mine;        /* packed cell of this access by lane 0, of a whole word */
     uint64_t before, own; /* shared: cells below are ordered before all; own warp's cells */
 };
 
-/* The store changes nothing: the bytes are already stored, or another lane of this instruction
- * stores the same. */
-static int same_value(const struct view *v, uint32_t lane, const struct sim_race_cell *c,
-                      uint32_t owner) {
+static int stored_there(const struct view *v, uint32_t lane, const uint8_t *mine) {
+    const struct sim_access *a = v->a;
+    const uint8_t *there = a->space == SIM_S_SHARED ? v->warp->block->shared + a->address[lane]
+                           : a->region ? a->region->host + (a->address[lane] - a->region->base)
+                                       : NULL;
+    return there && memcmp(there, mine, a->bytes) == 0;
+}
+
+/* Copies of one store in an unrolled loop. */
+static int same_line(const struct sim_kernel *k, uint32_t pc, uint32_t other) {
+    return other < 0xffff && k->where[pc].line && k->where[pc].line == k->where[other].line &&
+           k->where[pc].file == k->where[other].file;
+}
+
+/* Both store one value, and not by chance: see above. */
+static int stores_alike(const struct view *v, uint32_t lane, const struct sim_race_cell *c,
+                        uint32_t owner) {
     const struct sim_access *a = v->a;
     const struct sim_warp *warp = v->warp;
     if (a->kind != SIM_ACCESS_STORE || !a->value)
         return 0;
     const uint8_t *mine = a->value + (size_t)lane * a->bytes;
-    const int here = a->space == SIM_S_SHARED || c->block == (warp->block->linear & 0xffffff);
-    if (here && c->warp == warp->index && owner != lane && a->mask >> owner & 1 &&
-        a->address[owner] == a->address[lane] &&
-        memcmp(a->value + (size_t)owner * a->bytes, mine, a->bytes) == 0)
-        return 1;
-    const uint8_t *there = a->space == SIM_S_SHARED ? warp->block->shared + a->address[lane]
-                           : a->region ? a->region->host + (a->address[lane] - a->region->base)
-                                       : NULL;
-    return there && memcmp(there, mine, a->bytes) == 0;
+    const int by_value = v->w->run->by_value,
+              here = a->space == SIM_S_SHARED || c->block == (warp->block->linear & 0xffffff);
+    const uint32_t wanted = here ? SAME_BLOCK : SAME_GRID;
+    if (here && c->write && !c->atomic && c->warp == warp->index) {
+        if (owner != lane && a->mask >> owner & 1 && a->address[owner] == a->address[lane] &&
+            memcmp(a->value + (size_t)owner * a->bytes, mine, a->bytes) == 0)
+            return 1;
+        if (same_line(v->w->run->kernel, a->pc, c->pc) && stored_there(v, lane, mine))
+            return 1;
+    }
+    if (!by_value && (!c->write || c->atomic || c->same < wanted || v->same < wanted))
+        return 0;
+    return stored_there(v, lane, mine);
 }
 
 /* Compares another cell's bytes with this access's: one finding for each pair of lanes. ordered(v,
@@ -143,7 +175,7 @@ static int conflicts(const struct view *v, const struct sim_race_cell *c,
             continue;
         last_owner = owner;
         last_lane = lane;
-        if (ordered(v, c, owner, lane) || same_value(v, lane, c, owner))
+        if (ordered(v, c, owner, lane) || stores_alike(v, lane, c, owner))
             continue;
         struct sim_race_cell other = *c;
         other.lane = owner;
@@ -247,14 +279,14 @@ static int shared_word(const struct view *v, uint64_t word, const struct sim_rac
  * ones if the case is not common. */
 static inline uint64_t shared_usual(uint64_t writer, uint64_t reader, uint64_t mine, int writes,
                                     uint64_t before, uint64_t own, uint64_t *bad) {
-    const uint64_t w = writer ^ mine, r = reader ^ mine, who = S_WARP | S_LANE | S_FLAGS | S_UNIT;
+    const uint64_t w = writer ^ mine, r = reader ^ mine, who = S_WARP | S_LANE | S_UNIT;
     const uint64_t early_w = WHEN((int64_t)writer < (int64_t)before) |
                              (WHEN((int64_t)writer < (int64_t)own) & WHEN(!(w & S_WARP))),
                    early_r = WHEN((int64_t)reader < (int64_t)before) |
                              (WHEN((int64_t)reader < (int64_t)own) & WHEN(!(r & S_WARP))),
-                   ok_w = early_w | WHEN(!(w & who));
+                   ok_w = early_w | WHEN(!((w & who) | (writer & S_WARPS)));
     if (writes) {
-        *bad = ~(ok_w & (early_r | WHEN(!(r & who))));
+        *bad = ~(ok_w & (early_r | WHEN(!((r & who) | (reader & S_FLAGS)))));
         return mine;
     }
     *bad = ~(ok_w & (early_r | WHEN((reader & (S_BYTES | S_UNIT)) == S_BYTES)));
@@ -329,7 +361,8 @@ static struct sim_race_cell whole_cell(const struct view *v, uint32_t lane) {
         .pc = v->a->pc,
         .bytes = 15,
         .write = v->writes,
-        .atomic = v->atomic && v->writes};
+        .atomic = v->atomic && v->writes,
+        .same = v->same};
 }
 
 /* bytes: size of the access; at: its offset in the word. */
@@ -483,41 +516,58 @@ static void join_readers(const struct view *v, const struct sim_race_cell *c,
     now->bytes &= c->bytes;
 }
 
-/* Returns the cell for reads after a write, or NULL when there is no room. make: allocate it if
- * missing. */
-static uint64_t *reads_after(const struct view *v, struct sim_region *region, uint64_t word,
-                             int make) {
+/* The cells of a word: of its last write or readers, or of reads after a write (NULL: no room). */
+struct slot {
+    uint64_t *cell;
+    uint16_t *pc;
+};
+
+static uint64_t get(struct slot s) { return __atomic_load_n(s.cell, __ATOMIC_RELAXED); }
+
+/* Blocks on other host threads may change a cell meanwhile: one of the two remains, as if they came
+ * one after the other. */
+static void put(struct slot s, uint64_t cell, uint16_t pc) {
+    __atomic_store_n(s.cell, cell, __ATOMIC_RELAXED);
+    __atomic_store_n(s.pc, pc, __ATOMIC_RELAXED);
+}
+
+/* make: allocates the page if it is missing. */
+static struct slot reads_after(const struct view *v, struct sim_region *region, uint64_t word,
+                               int make) {
     struct sim_gpu *gpu = v->w->run->gpu;
-    uint64_t **page = &region->after[word / SIM_CELLS_A_PAGE],
-             *cells = __atomic_load_n(page, __ATOMIC_ACQUIRE), *none = NULL;
-    if (!cells && make) {
-        const uint64_t bytes = SIM_CELLS_A_PAGE * sizeof *cells;
+    struct sim_cells **at = &region->after[word / SIM_CELLS_A_PAGE],
+                     *page = __atomic_load_n(at, __ATOMIC_ACQUIRE), *none = NULL;
+    const uint64_t in_page = word % SIM_CELLS_A_PAGE, bytes = sizeof *page;
+    if (!page && make) {
         if (__atomic_add_fetch(&gpu->after_bytes, bytes, __ATOMIC_RELAXED) >
                 gpu->used_bytes / 4 * 3 + SIM_AFTER_ALWAYS ||
-            !(cells = calloc(SIM_CELLS_A_PAGE, sizeof *cells))) {
+            !(page = calloc(1, bytes))) {
             __atomic_sub_fetch(&gpu->after_bytes, bytes, __ATOMIC_RELAXED);
-            return NULL;
+            return (struct slot){NULL, NULL};
         }
-        if (!__atomic_compare_exchange_n(page, &none, cells, 0, __ATOMIC_ACQ_REL,
-                                         __ATOMIC_ACQUIRE)) {
-            free(cells);
+        if (!__atomic_compare_exchange_n(at, &none, page, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+            free(page);
             __atomic_sub_fetch(&gpu->after_bytes, bytes, __ATOMIC_RELAXED);
-            cells = none;
+            page = none;
         }
     }
     if (make)
         __atomic_store_n(&region->any_after, 1, __ATOMIC_RELAXED);
-    return cells ? cells + word % SIM_CELLS_A_PAGE : NULL;
+    return page ? (struct slot){page->cells + in_page, page->pcs + in_page}
+                : (struct slot){NULL, NULL};
 }
 
 static int global_word(const struct view *v, struct sim_region *region, uint64_t word,
                        struct sim_race_cell mine) {
-    uint64_t *cell = &region->cells[word], old = __atomic_load_n(cell, __ATOMIC_RELAXED),
-             *after = reads_after(v, region, word, 0), read = 0;
-    if (after && (read = __atomic_load_n(after, __ATOMIC_RELAXED)) >> 56 != v->launch)
+    const struct slot cell = {&region->cells[word], &region->pcs[word]};
+    struct slot after = reads_after(v, region, word, 0);
+    const uint64_t old = get(cell);
+    uint64_t read = after.cell ? get(after) : 0;
+    if (read >> 56 != v->launch)
         read = 0;
+    const struct sim_race_cell reads = unpack_global(read, read ? *after.pc : 0);
     if (old >> 56 == v->launch) {
-        const struct sim_race_cell c = unpack_global(old);
+        const struct sim_race_cell c = unpack_global(old, *cell.pc);
         const int joined = joins(&c, &mine);
         if ((v->writes || c.write) && !joined && conflicts(v, &c, &mine, global_ordered))
             return 1;
@@ -525,32 +575,28 @@ static int global_word(const struct view *v, struct sim_region *region, uint64_t
             mine.bytes |= c.bytes;
         if (v->writes && !c.write && (c.bytes & ~mine.bytes)) { /* reads of other bytes remain */
             after = reads_after(v, region, word, 1);
-            if (after)
-                __atomic_store_n(after, old, __ATOMIC_RELAXED);
-            read = 0;
+            if (after.cell)
+                put(after, old, *cell.pc);
         } else if (v->writes && read) {
-            const struct sim_race_cell reads = unpack_global(read);
             if (conflicts(v, &reads, &mine, global_ordered))
                 return 1;
-            __atomic_store_n(after, 0, __ATOMIC_RELAXED);
+            put(after, 0, 0);
         } else if (!v->writes && !v->atomic && c.write) {
             /* a read by the writer at the time of its write adds nothing */
-            if (!((old ^ pack_global(&mine, v->launch)) & (G_THREAD | G_TIME)))
+            if (!((old ^ pack_global(&mine, v->launch)) & (G_THREAD | G_TIME)) && !c.atomic)
                 return 0;
-            if (read) {
-                const struct sim_race_cell reads = unpack_global(read);
+            if (read)
                 join_readers(v, &reads, &mine);
-            }
             after = reads_after(v, region, word, 1);
-            if (after)
-                __atomic_store_n(after, pack_global(&mine, v->launch), __ATOMIC_RELAXED);
+            if (after.cell)
+                put(after, pack_global(&mine, v->launch), v->pc);
             return 0;
         } else if (!v->writes && !v->atomic) {
             join_readers(v, &c, &mine);
         }
     }
     if (v->writes || !v->atomic)
-        __atomic_store_n(cell, pack_global(&mine, v->launch), __ATOMIC_RELAXED);
+        put(cell, pack_global(&mine, v->launch), v->pc);
     return 0;
 }
 
@@ -559,14 +605,15 @@ static int global_word(const struct view *v, struct sim_region *region, uint64_t
 static inline uint64_t global_usual(uint64_t c, uint64_t mine, int writes, uint64_t alone,
                                     uint64_t *bad) {
     const uint64_t differ = c ^ mine, present = WHEN(!(differ & G_LAUNCH)),
-                   thread = WHEN(!(differ & G_THREAD));
+                   read = WHEN(!(c & G_WRITE)),
+                   thread = WHEN(!((differ & G_THREAD) | (c & (G_WARPS | (G_SAME & read)))));
     if (writes) {
         *bad = present & ~thread;
         return mine;
     }
     const uint64_t reader = WHEN((c & (G_WRITE | G_UNIT | G_BYTES)) == G_BYTES),
-                   read = WHEN(!(c & G_WRITE)), here = WHEN(!(differ & G_BLOCK)),
-                   written = WHEN(!(differ & (G_THREAD | G_TIME))) & ~read,
+                   here = WHEN(!(differ & G_BLOCK)),
+                   written = thread & WHEN(!(differ & G_TIME)) & ~read,
                    everybody = reader & alone & WHEN(c & G_BLOCKS), far = reader & alone & ~here,
                    near = reader & WHEN(!(differ & (G_BLOCK | G_WARP | G_TIME))),
                    again = thread & read, keep = present & (written | everybody);
@@ -577,30 +624,40 @@ static inline uint64_t global_usual(uint64_t c, uint64_t mine, int writes, uint6
 }
 
 /* Returns the words that need the full test, one bit each. Words that this launch has not accessed
- * yet, usually all, need none. Blocks on other host threads may change a cell meanwhile: one of the
- * two remains, as if they came one after the other. */
-#define GLOBAL_ROW(name, target, writes)                                                    \
-    static target uint32_t name(uint64_t *restrict cells, struct row row, uint64_t alone) { \
-        uint64_t bad[SIM_LANES], any = 0, first = row.mine + ((uint64_t)row.lane << 10);    \
-        for (uint32_t i = 0; i < row.words; i++)                                            \
-            any |= WHEN(!((cells[i] ^ first) & G_LAUNCH));                                  \
-        if (!any) {                                                                         \
-            for (uint32_t i = 0; i < row.words; i++)                                        \
-                cells[i] = first + ((uint64_t)(i << row.up >> row.down) << 10);             \
-            return 0;                                                                       \
-        }                                                                                   \
-        any = 0;                                                                            \
-        for (uint32_t i = 0; i < row.words; i++) {                                          \
-            const uint64_t old = cells[i],                                                  \
-                           mine = first + ((uint64_t)(i << row.up >> row.down) << 10),      \
-                           made = global_usual(old, mine, writes, alone, &bad[i]);          \
-            cells[i] = (old & bad[i]) | (made & ~bad[i]);                                   \
-            any |= bad[i];                                                                  \
-        }                                                                                   \
-        uint32_t left = 0;                                                                  \
-        for (uint32_t i = 0; any && i < row.words; i++)                                     \
-            left |= (uint32_t)(bad[i] != 0) << i;                                           \
-        return left;                                                                        \
+ * yet, usually all, need none. */
+#define GLOBAL_ROW(name, target, writes)                                                       \
+    static target uint32_t name(uint64_t *restrict cells, uint16_t *restrict pcs, uint16_t pc, \
+                                struct row row, uint64_t alone) {                              \
+        uint64_t bad[SIM_LANES], any = 0, first = row.mine + ((uint64_t)row.lane << 10);       \
+        uint64_t kept[SIM_LANES], some = 0, every = ~0ull;                                     \
+        for (uint32_t i = 0; i < row.words; i++)                                               \
+            any |= WHEN(!((cells[i] ^ first) & G_LAUNCH));                                     \
+        if (!any) {                                                                            \
+            for (uint32_t i = 0; i < row.words; i++)                                           \
+                cells[i] = first + ((uint64_t)(i << row.up >> row.down) << 10);                \
+            for (uint32_t i = 0; i < row.words; i++)                                           \
+                pcs[i] = pc;                                                                   \
+            return 0;                                                                          \
+        }                                                                                      \
+        any = 0;                                                                               \
+        for (uint32_t i = 0; i < row.words; i++) {                                             \
+            const uint64_t old = cells[i],                                                     \
+                           mine = first + ((uint64_t)(i << row.up >> row.down) << 10),         \
+                           made = global_usual(old, mine, writes, alone, &bad[i]);             \
+            kept[i] = bad[i] | WHEN(made == old);                                              \
+            cells[i] = (old & kept[i]) | (made & ~kept[i]);                                    \
+            any |= bad[i];                                                                     \
+            some |= kept[i];                                                                   \
+            every &= kept[i];                                                                  \
+        }                                                                                      \
+        for (uint32_t i = 0; !some && i < row.words; i++)                                      \
+            pcs[i] = pc;                                                                       \
+        for (uint32_t i = 0; some && !every && i < row.words; i++)                             \
+            pcs[i] = kept[i] ? pcs[i] : pc;                                                    \
+        uint32_t left = 0;                                                                     \
+        for (uint32_t i = 0; any && i < row.words; i++)                                        \
+            left |= (uint32_t)(bad[i] != 0) << i;                                              \
+        return left;                                                                           \
     }
 GLOBAL_ROW(global_read_plain, , 0)
 GLOBAL_ROW(global_write_plain, , 1)
@@ -621,7 +678,7 @@ static int global_row(const struct view *v, struct sim_region *region, uint64_t 
         row.lane = first + (at >> row.down);
         uint32_t left = (v->writes ? (wide ? global_write_wide : global_write_plain)
                                    : (wide ? global_read_wide : global_read_plain))(
-            region->cells + word, row, v->alone);
+            region->cells + word, region->pcs + word, v->pc, row, v->alone);
         for (; left; left &= left - 1) {
             const uint32_t i = (uint32_t)__builtin_ctz(left);
             if (global_word(v, region, word + i, cell_in(v, &row, i)))
@@ -635,13 +692,13 @@ static int global_row(const struct view *v, struct sim_region *region, uint64_t 
 static int global_uniform(const struct view *v, struct sim_region *region, uint64_t word,
                           uint32_t last_lane) {
     for (uint64_t end = word + v->a->bytes / 4; word < end; word++) {
-        uint64_t *cell = &region->cells[word], bad, old = __atomic_load_n(cell, __ATOMIC_RELAXED),
-                 made;
+        const struct slot cell = {&region->cells[word], &region->pcs[word]};
+        uint64_t bad, old = get(cell), made;
         made = global_usual(old, v->mine | (uint64_t)last_lane << 10 | G_MANY, 0, v->alone, &bad);
         if (bad || (made & G_WRITE))
             return 0;
         if (made != old)
-            __atomic_store_n(cell, made, __ATOMIC_RELAXED);
+            put(cell, made, v->pc);
     }
     return 1;
 }
@@ -683,21 +740,21 @@ static int global_lanes(const struct view *v, uint32_t mask) {
             continue;
         }
         for (uint64_t word = offset / 4; word < (offset + a->bytes) / 4; word++) {
-            uint64_t *cell = &region->cells[word], bad = 1;
+            const struct slot cell = {&region->cells[word], &region->pcs[word]};
+            uint64_t bad = 1;
             if (!(v->writes && region->any_after)) {
-                const uint64_t old = __atomic_load_n(cell, __ATOMIC_RELAXED),
-                               mine = v->mine + ((uint64_t)lane << 10);
+                const uint64_t old = get(cell), mine = v->mine + ((uint64_t)lane << 10);
                 if ((old ^ mine) & G_LAUNCH ||
                     (v->atomic && (old & (G_WRITE | G_WARPS)) == (G_WRITE | G_WARPS))) {
                     /* this launch's first access, or atomics only */
                     if (v->writes || !v->atomic)
-                        __atomic_store_n(cell, mine, __ATOMIC_RELAXED);
+                        put(cell, mine, v->pc);
                     continue;
                 }
                 const uint64_t made = global_usual(old, mine, v->writes, v->alone, &bad);
                 if (SIM_LIKELY(!bad && !v->atomic)) {
                     if (made != old)
-                        __atomic_store_n(cell, made, __ATOMIC_RELAXED);
+                        put(cell, made, v->pc);
                     continue;
                 }
             }
@@ -738,6 +795,8 @@ int sim_races_access(struct sim_worker *w, struct sim_warp *warp, const struct s
     v.writes = a->kind != SIM_ACCESS_LOAD;
     v.alone = run->kernel->communicates ? 0 : ~0ull;
     v.launch = run->launch_number % 255 + 1;
+    v.pc = (uint16_t)(a->pc < 0xffff ? a->pc : 0xffff);
+    v.same = a->kind != SIM_ACCESS_STORE ? 0 : SIM_VARIES - run->kernel->where[a->pc].same;
     v.atomic = a->kind >= SIM_ACCESS_ATOMIC || order >= SIM_ORDER_RELAXED ||
                (order == SIM_ORDER_VOLATILE && !shared) ||
                (a->in->op == SIM_OP_LD && a->in->sub == SIM_LD_COMPARED);

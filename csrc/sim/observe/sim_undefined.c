@@ -1,12 +1,14 @@
-/* sim_undefined.c: the observer of undefined values: reads of unwritten memory, and quotients of a
- * division by zero. Compilers load and divide before the condition that uses the value, and copy
- * structs with their padding; so such a value is an error only when a branch, an address, an atomic
- * or a store to global memory depends on it.
+/* sim_undefined.c: the observer of undefined values: reads of unwritten memory and of registers
+ * that were never assigned, shuffles from absent lanes, and quotients of a division by zero.
+ * Compilers load and divide before the condition that uses the value, and copy structs with their
+ * padding; so such a value is an error only when a branch, an address, an atomic or the result of
+ * arithmetic in global memory depends on it, or when it is left in a field of an array that goes
+ * back to the host.
  *
  * A warp without such values pays nothing. From its first one on it runs a copy of the code in
  * which SIM_OP_WATCH replaces every instruction, and keeps the undefined lanes of each register. A
- * mixture of defined and undefined bits counts as defined, and so does a value from another lane: a
- * missed error is better than a false one.
+ * mixture of defined and undefined bits counts as defined: a missed error is better than a false
+ * one.
  */
 #include "sim_observe.h"
 
@@ -204,6 +206,16 @@ static int use(const struct watch *s, uint32_t slot, uint32_t lanes) {
         return sim_find(s->w, s->warp, o->pc, lane, SIM_FIND_DIVISION, 0, NULL,
                         "an integer is divided by zero; guard the division, or make sure that the "
                         "divisor cannot be 0");
+    if (o->kind == SIM_FIND_SHUFFLE)
+        return sim_find(
+            s->w, s->warp, o->pc, lane, SIM_FIND_SHUFFLE, 0, NULL,
+            "the shuffle reads lane %u, which has exited or takes no part, so the value "
+            "is undefined; let every lane of the mask reach the shuffle",
+            (unsigned)o->address[lane]);
+    if (o->space == SIM_S_REG)
+        return sim_find(s->w, s->warp, (uint32_t)(s->in - s->w->run->kernel->code), lane,
+                        SIM_FIND_UNINITIALISED, 0, NULL,
+                        "a variable is used that was never assigned on this path; initialize it");
     return sim_find_uninitialised(s->w, s->warp, o->pc, lane, o->space, o->bytes, o->address[lane]);
 }
 
@@ -329,13 +341,13 @@ static void selection(const struct watch *s) {
            from->origin);
 }
 
-/* Stores only undefined data to global memory: computed values, or no defined value at all, since a
- * vector may include padding. Shared and local memory is then marked unwritten by
- * sim_undefined_store(), which could not describe a quotient. */
+/* Stores to global memory a value that was computed from undefined ones. An undefined value that
+ * was only moved may be padding: its bytes are then marked unwritten by sim_undefined_store(), as
+ * in shared and local memory, which could not describe a quotient. */
 static int leaves(const struct watch *s) {
     const struct sim_insn *in = s->in;
     const uint32_t *slots = in->vec == 1 ? &in->b : &s->w->run->kernel->extra[in->ext];
-    uint32_t global = in->space == SIM_S_GLOBAL || in->space == SIM_S_GENERIC ? s->mask : 0, all;
+    uint32_t global = in->space == SIM_S_GLOBAL || in->space == SIM_S_GENERIC ? s->mask : 0;
     if (in->space == SIM_S_GENERIC && in->a != SIM_NO_SLOT)
         for (uint32_t m = global; m; m &= m - 1) {
             const uint32_t lane = (uint32_t)__builtin_ctz(m);
@@ -345,14 +357,11 @@ static int leaves(const struct watch *s) {
             if (base + (uint64_t)in->imm >= SIM_WINDOW_BASE)
                 global &= ~(1u << lane);
         }
-    all = global;
-    for (uint32_t v = 0; v < in->vec; v++)
-        all &= lanes_of(s, slots[v]);
     for (uint32_t v = 0; v < in->vec; v++) {
         const struct value *value = &s->values[slots[v] / 4];
         const int quotient = lanes_of(s, slots[v]) &&
                              s->warp->undefined->origins[value->origin].kind == SIM_FIND_DIVISION;
-        if (use(s, slots[v], quotient ? SIM_FULL : all | (global & value->computed)))
+        if (use(s, slots[v], quotient ? SIM_FULL : global & value->computed))
             return 1;
     }
     return 0;
@@ -434,7 +443,8 @@ static int instruction(const struct watch *s) {
         return 0;
     case SIM_WARP_CASES:
         define(s, in->dst2, 0, 0, 0);
-        define(s, in->dst, 0, 0, 0);
+        if (in->op != SIM_OP_SHFL) /* sim_undefined_shuffle() follows */
+            define(s, in->dst, 0, 0, 0);
         return 0;
     case SIM_OP_ACTIVEMASK:
     case SIM_OP_BAR:
@@ -465,20 +475,87 @@ int sim_undefined_watch(struct sim_worker *w, struct sim_warp *warp, uint32_t pc
 
 /* ---- memory that holds undefined values stays unwritten; calls ---- */
 
+static void unmark(const struct sim_request *l, const struct origin *o, uint32_t lane, uint64_t at,
+                   uint32_t bytes) {
+    if (l->space == SIM_S_SHARED) {
+        sim_shared_unmark(l->warp->block, at, bytes);
+    } else if (l->space == SIM_S_LOCAL) {
+        sim_local_unmark(l->warp, lane, at, bytes);
+    } else {
+        struct sim_region *own = sim_request_own(l, lane);
+        if (!own || own->read_only || !sim_memory_unmark(l->w->run, own, at - own->base, bytes))
+            return;
+        if (o->space != SIM_S_REG)
+            sim_find_left(l->w, l->warp, o->pc, lane, &(struct sim_left){at, bytes, l->pc},
+                          o->space, o->bytes, o->address[lane]);
+        else
+            sim_find_left(l->w, l->warp, l->pc, lane, &(struct sim_left){at, bytes, l->pc},
+                          SIM_S_REG, 0, 0);
+    }
+}
+
 void sim_undefined_store(const struct sim_request *l) {
     const struct sim_insn *in = l->in;
     const uint32_t *slots = in->vec == 1 ? &in->b : &l->w->run->kernel->extra[in->ext],
                    each = sim_types[in->type].bytes;
     const struct value *values = values_at(l->warp, l->regs);
-    for (uint32_t v = 0; v < in->vec; v++)
-        for (uint32_t m = l->mask & values[slots[v] / 4].lanes; m; m &= m - 1) {
+    for (uint32_t v = 0; v < in->vec; v++) {
+        const struct value *value = &values[slots[v] / 4];
+        for (uint32_t m = l->mask & value->lanes; m; m &= m - 1) {
             const uint32_t lane = (uint32_t)__builtin_ctz(m);
-            const uint64_t at = l->address[lane] + (uint64_t)v * each;
-            if (l->space == SIM_S_SHARED)
-                sim_shared_unmark(l->warp->block, at, each);
-            else
-                sim_local_unmark(l->warp, lane, at, each);
+            unmark(l, &l->warp->undefined->origins[value->origin], lane,
+                   l->address[lane] + (uint64_t)v * each, each);
         }
+    }
+}
+
+/* ---- shuffles ---- */
+
+int sim_undefined_shuffle(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                          uint32_t mask, uint32_t absent, const uint8_t *from,
+                          const uint8_t *regs) {
+    const uint64_t at = (uint64_t)(regs - warp->regs);
+    if (regs < warp->regs || at >= warp->regs_bytes) /* lanes in different frames */
+        return 0;
+    if (!fit(w, warp))
+        return out_of_memory(w);
+    const struct value *source = values_at(warp, regs) + in->a / 4;
+    struct value *to = values_at(warp, regs) + in->dst / 4, made = {0, 0, source->origin};
+    for (uint32_t m = mask; m; m &= m - 1) {
+        const uint32_t lane = (uint32_t)__builtin_ctz(m);
+        made.lanes |= (source->lanes >> from[lane] & 1) << lane;
+        made.computed |= (source->computed >> from[lane] & 1) << lane;
+    }
+    if (absent) {
+        const uint32_t pc = (uint32_t)(in - w->run->kernel->code);
+        made.origin = origin_of(warp->undefined, pc, SIM_FIND_SHUFFLE);
+        if (made.origin == UINT32_MAX)
+            return out_of_memory(w);
+        uint64_t *sources = warp->undefined->origins[made.origin].address;
+        for (uint32_t i = 0; i < SIM_LANES;
+             i++) /* a lane that receives the value later: the first */
+            sources[i] = from[absent >> i & 1 ? i : (uint32_t)__builtin_ctz(absent)];
+        made.lanes |= absent;
+        made.computed |= absent;
+    }
+    to->lanes = (to->lanes & ~mask) | (made.lanes & mask);
+    to->computed = (to->computed & ~mask) | (made.computed & made.lanes & mask);
+    to->origin = made.lanes ? made.origin : to->origin;
+    return 0;
+}
+
+/* ---- registers that the kernel may read before it assigns them; calls ---- */
+
+int sim_undefined_start(struct sim_worker *w, struct sim_warp *warp) {
+    const struct sim_kernel *k = w->run->kernel;
+    uint32_t origin;
+    if (!fit(w, warp) ||
+        (origin = origin_of(warp->undefined, UINT32_MAX, SIM_FIND_UNINITIALISED)) == UINT32_MAX)
+        return out_of_memory(w);
+    warp->undefined->origins[origin].space = SIM_S_REG;
+    for (uint32_t i = 0; i < k->unassigned_count; i++)
+        warp->undefined->values[k->unassigned[i] / 4] = (struct value){SIM_FULL, 0, origin};
+    return 0;
 }
 
 /* These lanes enter a frame at the offset of an earlier one. */

@@ -1,0 +1,128 @@
+"""Undefined values: found where something depends on them, and padding is none."""
+
+import numpy as np
+import pytest
+from nvcc import bug_lines, load
+
+import gpuopt
+
+KIND, SHUFFLE = "uninitialised read", "shuffle from an absent lane"
+RECORD = np.dtype([("tag", "i1"), ("count", "i4"), ("weight", "f8"), ("value", "f4")], align=True)
+PIXEL = np.dtype([("id", "i2"), ("depth", "f4"), ("mask", "u1")], align=True)
+POINT = np.dtype(
+    {"names": ["x", "y", "z"], "formats": ["f4"] * 3, "offsets": [0, 4, 8], "itemsize": 16}
+)
+
+
+@pytest.fixture(scope="module")
+def module():
+    return load("undefined")
+
+
+def floats(n):
+    return np.ones(n, np.float32)
+
+
+def ints(n):
+    return np.zeros(n, np.int32)
+
+
+CLEAN = {
+    "records": (64, lambda: [np.zeros(64, RECORD), np.zeros(64, RECORD)]),
+    "points": (64, lambda: [np.zeros(64, POINT)]),
+    "points_by_words": (64, lambda: [np.zeros(64, POINT)]),
+    "pixels": (64, lambda: [np.zeros(64, PIXEL)]),
+    "overwritten": (64, lambda: [floats(64)]),
+    "guarded": (32, lambda: [ints(1), 20]),
+    "scan": (64, lambda: [ints(64)]),
+    "half_warp": (32, lambda: [ints(32)]),
+    "block_sum": (128, lambda: [floats(1), floats(128), 100]),
+}
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_padding_and_unused_values_are_no_findings(module, name):
+    block, arguments = CLEAN[name]
+    assert gpuopt.check(module[name], 1, block, *arguments()) == []
+    module[name](1, block, *arguments())
+
+
+def test_padding_may_go_to_memory_of_unknown_type(module):
+    for name in ("points", "points_by_words"):
+        assert gpuopt.check(module[name], 1, 64, module.empty(1024)) == []
+    assert gpuopt.check(module["pixels"], 1, 64, module.empty(64 * PIXEL.itemsize)) == []
+
+
+BUGS = {
+    "points": (64, lambda: [np.zeros((64, 4), np.float32)], KIND),
+    "no_y": (64, lambda: [np.zeros(64, POINT)], KIND),
+    "edge": (64, lambda: [floats(64), floats(64), 50], KIND),
+    "edge_sum": (64, lambda: [floats(64), floats(64), 50], KIND),
+    "partial": (32, lambda: [ints(1), 20], SHUFFLE),
+    "exited": (32, lambda: [ints(32), 20], SHUFFLE),
+    "broadcast_of_an_exited_lane": (32, lambda: [ints(32), 20], SHUFFLE),
+}
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_an_undefined_value_is_found_once_at_its_line(module, name):
+    block, arguments, kind = BUGS[name]
+    findings = gpuopt.check(module[name], 1, block, *arguments())
+    assert [(each.kind, each.line) for each in findings] == [(kind, bug_lines("undefined")[name])]
+    with pytest.raises(gpuopt.SimError, match=kind):
+        module[name](1, block, *arguments())
+
+
+def test_undefined_bytes_stay_undefined_in_global_memory(module):
+    never, between = module.empty(256), module.empty(256)
+    gpuopt.check(module["copy"], 1, 64, between, never)
+    (finding,) = gpuopt.check(module["copy"], 1, 64, floats(64), between)
+    assert finding.kind == KIND and "argument 2" in finding.text and "argument 1" in finding.text
+
+
+def test_a_partial_copy_names_the_elements(module):
+    (finding,) = gpuopt.check(module["edge"], 1, 64, floats(64), floats(64), 50)
+    assert "element 50 of argument 1 (float32[64])" in finding.text and finding.times == 14
+
+
+def test_the_value_that_a_guarded_shuffle_gives(module):
+    out = ints(1)
+    module["guarded"](1, 32, out, 20)
+    assert out[0] == sum(range(1, 21))
+
+
+UNASSIGNED = """
+.version 8.0
+.target sm_75
+.address_size 64
+.visible .entry k(.param .u64 out, .param .u32 n)
+{
+    .reg .b64 %o; .reg .b32 %never, %r, %n; .reg .pred %p;
+    ld.param.u64 %o, [out];
+    ld.param.u32 %n, [n];
+    BODY
+    ret;
+}"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "setp.eq.u32 %p, %never, 0; @%p st.global.u32 [%o], 1;",
+        "add.u32 %r, %never, 1; st.global.u32 [%o], %r;",
+        "st.global.u32 [%o], %never;",
+    ],
+)
+def test_a_register_that_is_never_assigned_is_found(body):
+    kernel = gpuopt.load_ptx(UNASSIGNED.replace("BODY", body), "sim")["k"]
+    (finding,) = gpuopt.check(kernel, 1, 32, ints(1), 3)
+    assert finding.kind == KIND and "never assigned" in finding.text
+    with pytest.raises(gpuopt.SimError, match="never assigned"):
+        kernel(1, 1, ints(1), 3)
+
+
+def test_a_register_that_is_never_assigned_and_never_matters_is_no_finding():
+    body = "setp.gt.u32 %p, %n, 5; selp.u32 %r, %never, 7, %p; st.global.u32 [%o], %r;"
+    kernel = gpuopt.load_ptx(UNASSIGNED.replace("BODY", body), "sim")["k"]
+    assert gpuopt.check(kernel, 1, 1, ints(1), 3) == []
+    assert gpuopt.check(kernel, 1, 1, ints(1), 6)
