@@ -175,8 +175,8 @@ int py_launch_read(PyObject *arguments, struct given *given) {
     if (!PyArg_ParseTuple(arguments, "s(III)(III)IO!(KddpI)O!", &given->name, &launch->grid[0],
                           &launch->grid[1], &launch->grid[2], &launch->block[0], &launch->block[1],
                           &launch->block[2], &launch->shared_bytes, &PyTuple_Type, &tuple, &steps,
-                          &launch->seconds, &launch->idle_seconds, &checked, &launch->flags, &PyTuple_Type,
-                          &arrays) ||
+                          &launch->seconds, &launch->idle_seconds, &checked, &launch->flags,
+                          &PyTuple_Type, &arrays) ||
         read_arrays(arrays, given))
         return -1;
     launch->steps = steps;

@@ -100,6 +100,9 @@ static void follow_call(struct follow *q, const struct sim_statement *s) {
             sim_module_function(q->d->module, text.text, text.length);
         f = callee ? callee->parsed : NULL;
     }
+    for (uint32_t i = 1; name == s->count && i < q->d->parsed_count; i++) /* any may be called */
+        for (uint32_t n = 0; n < q->d->parsed[i]->param_count; n++)
+            add(q, &q->d->parsed[i]->params[n]->flow, UNKNOWN);
     for (uint32_t i = 0; i < s->count; i++) {
         const struct sim_operand *list = &s->operands[i];
         for (uint32_t n = 0; list->kind == SIM_O_LIST && n < list->count; n++) {

@@ -123,10 +123,11 @@ int sim_races_open(struct sim_run *run) {
 
 void sim_races_forget(struct sim_region *region, uint64_t offset, uint64_t bytes) {
     for (uint64_t word = offset / 4; word < (offset + bytes + 3) / 4; word++) {
-        uint64_t *page = __atomic_load_n(&region->after[word / SIM_CELLS_A_PAGE], __ATOMIC_ACQUIRE);
+        struct sim_cells *page =
+            __atomic_load_n(&region->after[word / SIM_CELLS_A_PAGE], __ATOMIC_ACQUIRE);
         __atomic_store_n(&region->cells[word], 0, __ATOMIC_RELAXED);
         if (page)
-            __atomic_store_n(&page[word % SIM_CELLS_A_PAGE], 0, __ATOMIC_RELAXED);
+            __atomic_store_n(&page->cells[word % SIM_CELLS_A_PAGE], 0, __ATOMIC_RELAXED);
     }
 }
 
