@@ -1,0 +1,152 @@
+"""Write docs/slides.md: for each deck, subject by subject, the call that shows it.
+
+    python docs/slides.py           # write the page
+    python docs/slides.py --check   # only compare: exit status 1 if it differs
+
+The rows of the ladders come from the table of rungs; a test runs every call of the page.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import gpuopt
+
+PAGE = Path(__file__).with_name("slides.md")
+DECKS = {  # title, the GPU that its calls run on
+    "D0": ("DirectCompute Optimizations and Best Practices, NVIDIA, GTC 2010", "sim:g80"),
+    "D1": ("Introduction to GPU computing and CUDA, NVIDIA, about 2016", "sim:k40"),
+    "D2": ("CUDA Deep Dive: Performance, Georgia Tech, CSE 6230, 2013", "sim:m2090"),
+    "D3": ("CUDA Performance Optimization, NVIDIA, P. Legresley", "sim:gt200"),
+    "D4": ("Reduction, H. Liu, after M. Harris", "sim:g80"),
+}
+SETUP = """\
+import numpy as np
+import gpuopt
+from gpuopt import experiments, models
+
+x = np.arange(1 << 12, dtype=np.int32)
+a = np.ones((64, 64), np.float32)
+f = np.ones(512, np.float32)"""
+CALLS = {  # of a rung, by family
+    "reduce": 'gpuopt.reduce(x, variant={}, dtype=np.int32, device="{}")',
+    "transpose": 'gpuopt.profile(gpuopt.transpose, a, variant={}, device="{}")',
+    "stencil1d": 'gpuopt.profile(gpuopt.stencil1d, x, variant={}, device="{}")',
+    "add": 'gpuopt.profile(gpuopt.add, x[:512], x[:512], variant={}, device="{}")',
+    "saxpy": 'gpuopt.profile(gpuopt.saxpy, 2.0, f, f, variant={}, device="{}")',
+    "matmul": 'gpuopt.profile(gpuopt.matmul, a, a, variant={}, device="{}")',
+}
+DIFFERENT = {  # where a rung's call differs: the deck's smallest, and what shows its fault
+    ("add", "1-historical"): 'gpuopt.add(x[:1], x[:1], variant="1-historical", device="{1}")',
+    ("stencil1d", "2-historical"): 'gpuopt.check(gpuopt.stencil1d, x, variant="2-historical")',
+    ("stencil1d", "2-listing"): (
+        'gpuopt.stencil1d(x[:70], mode="valid", variant="2-listing", device="{1}")'
+    ),
+    ("reduce", "5-historical"): (
+        'gpuopt.check(gpuopt.reduce, x, variant="5-historical", dtype=np.int32)'
+    ),
+    ("transpose", "1-historical"): (
+        'gpuopt.transpose(a, variant="1-historical", block=64, device="{1}")'
+    ),
+}
+SUBJECTS = {  # what is no rung: subject, call
+    "D0": [
+        ("peak bandwidth of a G80", "models.peak_bandwidth(384, 900e6)"),
+        ("coalescing", 'models.transactions("g80", [4 * (i ^ 1) for i in range(32)])'),
+        ("banks of shared memory", 'models.bank_conflicts("g80", [8 * i for i in range(32)])'),
+        ("strides and broadcasts, counted", 'experiments.banks(device="sim:gt200")'),
+        ("divergence", 'experiments.divergence(device="sim")'),
+        ("occupancy and what limits it", 'models.occupancy("g80", 256, registers=16, shared=4096)'),
+        ("the size of a dispatch", 'experiments.block_size(1 << 14, device="sim")'),
+        ("several GPUs", 'experiments.several_gpus(1 << 14, device="sim")'),
+        ("a race of a group, found", 'gpuopt.check(gpuopt.stencil1d, x, variant="2-historical")'),
+    ],
+    "D1": [
+        ("parallel loops on the CPU", 'gpuopt.transpose(a, variant="openmp", device="cpu")'),
+        ("compare with a plain copy", 'gpuopt.ladder("transpose", 4096, device="sim:k40")'),
+        ("the profiler's counters", "gpuopt.profile(gpuopt.transpose, a, variant=1).nvprof()"),
+        ("where a kernel's time goes, by line", 'gpuopt.source("transpose", 4, annotate=True)'),
+        ("lines in flight that fill the memory", 'models.in_flight("k40")'),
+        ("divergence in a warp and between warps", 'experiments.divergence(device="sim")'),
+        ("intrinsics", 'experiments.intrinsics(1 << 10, steps=2, device="sim")'),
+        ("2.5 against 2.5f", 'experiments.double_literal(1 << 10, device="sim")'),
+        ("a stream and its query", 'gpuopt.Stream("sim:k40").query()'),
+        ("streams and overlap", 'experiments.overlap(device="cuda")'),
+    ],
+    "D2": [
+        ("latency: five instructions", "models.pipeline([(), (), (), (2,), ()], latency=24)"),
+        ("Little's law", "models.littles_law(24, 8)"),
+        ("ILP against TLP", 'experiments.ilp((1, 3), (2, 6), steps=8, device="sim:g80")'),
+        ("bandwidth at low occupancy", 'experiments.low_occupancy_copy(1 << 12, device="sim")'),
+        ("peak rate of an M2090", "models.peak_flops(512, 1.3e9)"),
+        ("roofline", "models.roofline_bound(0.25, 177e9, 1.33e12)"),
+        ("registers and occupancy", 'models.occupancy("m2090", 128, registers=51, shared=8192)'),
+        ("the ladder beside its predictions", 'gpuopt.matmul_case_study("sim:m2090", 64)'),
+    ],
+    "D3": [
+        ("coalescing: six kernels", 'experiments.coalescing(1 << 12, device="sim:gt200")'),
+        ("rule of 1.0 and 1.1", 'models.transactions("g80", [4 * i + 4 for i in range(32)])'),
+        ("rule of 1.2 and 1.3", 'models.transactions("gt200", [4 * i + 4 for i in range(32)])'),
+        ("bank conflicts", 'experiments.banks(device="sim:gt200")'),
+        ("textures", 'experiments.texture(1 << 10, device="sim")'),
+        ("occupancy of 50% or more", 'models.occupancy("gt200", 192, registers=16)'),
+        ("fewer registers, spills", 'experiments.register_pressure(1 << 8, steps=2, device="sim")'),
+        ("intrinsics", 'experiments.intrinsics(1 << 10, steps=2, device="sim")'),
+        ("page-locked memory", 'experiments.host_link(device="cuda")'),
+        ("asynchronous copies", 'experiments.overlap(device="cuda")'),
+    ],
+    "D4": [
+        ("the sequential loop", 'gpuopt.reduce(x, variant="serial", device="cpu")'),
+        ("trees of degree 2 and k", "models.tree_reduction(4096, 16)"),
+        ("Brent's theorem", "models.brent(10, 6, 2)"),
+        ("cost", "models.cost(4096, 12, 341)"),
+        ("a tree, step by step", 'gpuopt.trace("reduce", 1, n=256, block=128).tree()'),
+        ("conflicts of shared memory", 'gpuopt.source("reduce", 2, annotate=True)'),
+        ("no barrier of all blocks", 'experiments.global_sync(device="sim")'),
+        ("the ladder's table", 'gpuopt.ladder("reduce", 1 << 12, device="sim:g80")'),
+        ("other operators", 'gpuopt.reduce(x, "xor", variant=7, device="sim:g80")'),
+        ("launch overhead", 'experiments.launch_overhead(device="cuda")'),
+    ],
+}
+
+
+def _call(rung: gpuopt.Rung, device: str) -> str:
+    template = DIFFERENT.get((rung.family, str(rung.variant)), CALLS[rung.family])
+    return template.format(repr(rung.variant).replace("'", '"'), device)
+
+
+def rows(deck: str) -> list[tuple[str, str]]:
+    """Return a deck's subjects, each with its call: the rungs, then the rest."""
+    found = []
+    for family in CALLS:
+        for rung in gpuopt.rungs(family):
+            if not rung.host and re.match(rf"(D\d, )*{deck}\b", rung.source):
+                subject = f"{family}, {rung.variant}: {rung.lesson}"
+                found.append((subject, _call(rung, DECKS[deck][1])))
+                if rung.listing and rung.number is not None:
+                    call = f'gpuopt.source("{family}", {rung.number}, historical=True)'
+                    found.append((f"{family}, listing {rung.number} beside ours", call))
+    return found + SUBJECTS[deck]
+
+
+def page() -> str:
+    """Return the page."""
+    lines = [
+        "# From slide to call", "",
+        "Each subject of the five [decks](glossary.md#the-decks), with the call that shows it on",
+        "the deck's own GPU, simulated, with small arrays. A test runs every call; those with",
+        '`device="cuda"` measure times and need a GPU.', "",
+        "```python", SETUP, "```",
+    ]  # fmt: skip
+    for deck, (title, _) in DECKS.items():
+        lines += ["", f"## {deck}: {title}", "", "| subject | call |", "|---|---|"]
+        lines += [f"| {subject.replace('|', '/')} | `{call}` |" for subject, call in rows(deck)]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--check"]:
+        sys.exit(PAGE.read_text() != page())
+    PAGE.write_text(page())
