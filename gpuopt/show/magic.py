@@ -18,7 +18,7 @@ from gpuopt.jit.compiler import Text, compile as compile_source
 from gpuopt.observe.annotated import Source
 from gpuopt.observe.profile import Profile, check, profile
 from gpuopt.observe.trace import trace
-from gpuopt.util import call_text, texts
+from gpuopt.util import call_text
 
 PICTURES = ("tree", "banks", "coalescing", "timeline", "tile")
 _CELL = "padding:0 6px;border:none;text-align:right;vertical-align:top;white-space:pre"
@@ -194,7 +194,6 @@ def run(
         raise _Usage(f"%%gpuopt: {options.module!r:.40} is not the name of a variable")
     # The magic's own line is the first of the cell: the lines below keep their numbers.
     source = Text(f"cell-{number}.cu", f"\n{cell}")
-    texts.register(source.name, source.text)
     module = compile_source(
         source,
         options=options.option,
