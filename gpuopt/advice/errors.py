@@ -18,6 +18,7 @@ _OTHER = re.compile(
     r"(wrote|read|and others read)(?: at (?:[^\s:]+:(\d+)|PTX line (\d+)))?"
 )
 _PAST = re.compile(r"(\d+) bytes (past the start|before)[^\d]*of (\d+) bytes")
+_ELEMENT = re.compile(r"element (-?\d+) of (argument \d+) \((\w+)\[([^\]]*)\]\)")
 FAR = 1 << 28  # bytes outside an array that no missing test of a border explains
 GUIDE = "CUDA C++ Programming Guide"
 
@@ -86,8 +87,9 @@ def _numbers(seen: Overflow) -> str:
 
 def _overflow_advice(evidence: Evidence, found: Finding) -> Advice | None:
     far = _PAST.search(found.text)
-    distance = int(far[1]) if far else 1 << 62
-    past = far or "in no allocation" in found.text
+    named = _ELEMENT.search(found.text)
+    distance = abs(int(named[1])) if named else int(far[1]) if far else 1 << 62
+    past = far or named or "in no allocation" in found.text
     for op in _ops_at(evidence, found):
         seen, known = _overflow(evidence, op, found.block, found.thread)
         line, numbers = 0, ""
@@ -132,6 +134,24 @@ def out_of_bounds(evidence: Evidence, found: Finding) -> Advice:
             "'extern __shared__'; guard the access otherwise.",
             reason="Shared memory beyond the block's own does not exist; the kernel stops.",
             source=f"{GUIDE}, shared memory",
+        )
+    named = _ELEMENT.search(found.text)
+    if named:
+        number, which = int(named[1]), f"{named[2]}, {named[3]}[{named[4]}]"
+        left = number < 0
+        return _advice(
+            found,
+            "bounds-check",
+            f"A bounds check is missing: {place} {_access(found)} element {number:,} of {which}.",
+            "Guard the access at the left border: test i - r >= 0 first, or clamp the index with "
+            "max(i - r, 0)."
+            if left
+            else "Guard it, as in if (i < n). The grid is rounded up to whole blocks, so its last "
+            "threads have no element; neighbours as i + 1 need a test of their own.",
+            reason="A neighbour of the first element does not exist."
+            if left
+            else f"The launch has {evidence.block_count * evidence.threads:,} threads.",
+            source="Deck D1, vector add 5 and stencil: the grid is ceil(n / block)",
         )
     if past and past[2] == "before":
         return _advice(
