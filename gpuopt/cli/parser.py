@@ -25,7 +25,7 @@ class Parser(argparse.ArgumentParser):
             known = [str(each) for each in action.choices]
             raise argparse.ArgumentError(
                 action,
-                f"invalid choice: {value!r}; use one of {', '.join(known)}{nearest(value, known)}",
+                f"invalid choice: {value!r}; use one of {', '.join(map(repr, known))}{nearest(value, known)}",
             )
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
