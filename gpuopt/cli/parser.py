@@ -23,9 +23,10 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             known = [str(each) for each in action.choices]
+            listed = ", ".join(map(repr, known))
             raise argparse.ArgumentError(
                 action,
-                f"invalid choice: {value!r}; use one of {', '.join(map(repr, known))}{nearest(value, known)}",
+                f"invalid choice: {value!r}; use one of {listed}{nearest(value, known)}",
             )
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
