@@ -51,7 +51,7 @@ DIFFERENT = {  # where a rung's call differs: the deck's smallest, and what show
         'gpuopt.transpose(a, variant="1-historical", block=64, device="{1}")'
     ),
 }
-SUBJECTS = {  # what is no rung: subject, call
+SUBJECTS = {  # besides the rungs: subject, call
     "D0": [
         ("peak bandwidth of a G80", "models.peak_bandwidth(384, 900e6)"),
         ("coalescing", 'models.transactions("g80", [4 * (i ^ 1) for i in range(32)])'),
