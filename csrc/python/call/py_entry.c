@@ -352,7 +352,10 @@ static void keep(struct entry *self, struct py_state *state, const struct key *k
     const struct slot old = pair[1];
     if (pair[0].words)
         pair[1] = pair[0];
-    pair[0] = (struct slot){hash, words, key->count, Py_NewRef(plan)};
+    pair[0].hash = hash;
+    pair[0].words = words;
+    pair[0].count = key->count;
+    pair[0].plan = Py_NewRef(plan);
     const bool replaced = pair[1].words != old.words;
     pthread_mutex_unlock(&state->guard);
     if (replaced) {
