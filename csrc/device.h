@@ -73,7 +73,7 @@ extern const size_t gpuopt_kernel_count;
 extern enum status (*gpuopt_inflate)(const char *packed, size_t packed_bytes, size_t whole,
                                      size_t offset, char *to, size_t bytes);
 /* Bytes of the compressed PTX and source text. */
-size_t gpuopt_archive_bytes(void);
+extern const size_t gpuopt_archive_bytes;
 
 /* Finds the kernel of a symbol. */
 enum status gpuopt_kernel_of(const char *symbol, const struct image_kernel **kernel);
@@ -126,6 +126,7 @@ struct device_launch {
     double seconds, idle_seconds;
     bool unchecked; /* a simulated GPU searches for no race and no uninitialized value */
     unsigned flags;
+    char **output; /* receives the text that the kernel prints, from malloc; NULL: not wanted */
     const struct device_array *arrays; /* for findings */
     unsigned array_count;
 };
@@ -278,6 +279,9 @@ struct device_ops {
      * device. */
     enum status (*kernel_get)(struct device *device, struct device_module *module,
                               const char *symbol, struct device_kernel **kernel);
+    /* A variable of a module; BAD_VALUE: it has none of that name. */
+    enum status (*module_variable)(struct device *device, struct device_module *module,
+                                   const char *name, device_address *address, size_t *bytes);
     /* The size of a kernel's parameter by its index; 0 past the last. */
     enum status (*parameter_bytes)(struct device *device, const struct device_kernel *kernel,
                                    unsigned index, size_t *bytes);
@@ -365,6 +369,8 @@ enum status device_read(const struct device_source *source, size_t offset, void 
 enum status device_no_module_load(struct device *device, const char *ptx, size_t bytes,
                                   struct device_module **module);
 void device_no_module_unload(struct device *device, struct device_module *module);
+enum status device_no_module_variable(struct device *device, struct device_module *module,
+                                      const char *name, device_address *address, size_t *bytes);
 enum status device_no_parameter_bytes(struct device *device, const struct device_kernel *kernel,
                                       unsigned index, size_t *bytes);
 enum status device_no_kernel_resources(struct device *device, const struct device_kernel *kernel,

@@ -67,6 +67,14 @@ enum status device_no_parameter_bytes(struct device *device, const struct device
                        device->ops->kind);
 }
 
+enum status device_no_module_variable(struct device *device, struct device_module *module,
+                                      const char *name, device_address *address, size_t *bytes) {
+    (void)module;
+    (void)name;
+    *address = 0;
+    return device_no_parameter_bytes(device, NULL, 0, bytes);
+}
+
 enum status device_no_kernel_resources(struct device *device, const struct device_kernel *kernel,
                                        struct device_resources *resources) {
     *resources = (struct device_resources){0};

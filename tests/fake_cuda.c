@@ -617,8 +617,9 @@ struct launch_config {
 static result cuLaunchKernelEx(const struct launch_config *config, void *function, void **arguments,
                                void **extra) {
     const unsigned *grid = config->grid, *block = config->block;
-    if (config->count != 1 || config->attributes->id != 6 || config->attributes->value.allowed != 1)
-        return 1; /* PROGRAMMATIC_STREAM_SERIALIZATION */
+    if (config->count != 1 || config->attributes->value.allowed != 1 ||
+        (config->attributes->id != 6 && config->attributes->id != 2))
+        return 1; /* PROGRAMMATIC_STREAM_SERIALIZATION, COOPERATIVE */
     return cuLaunchKernel(function, grid[0], grid[1], grid[2], block[0], block[1], block[2],
                           config->shared, config->stream, arguments, extra);
 }

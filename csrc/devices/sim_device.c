@@ -409,6 +409,26 @@ static enum status sim_device_kernel_get(struct device *device, struct device_mo
     return status ? status : fail_load(queue, &error);
 }
 
+static enum status sim_device_module_variable(struct device *device, struct device_module *module,
+                                              const char *name, device_address *address,
+                                              size_t *bytes) {
+    struct sim_queue *queue = queue_of(device);
+    struct sim_error error = {0};
+    uint64_t size = 0;
+    enum status status = sim_home_begin(queue->home, device);
+    if (status)
+        return status;
+    if (module)
+        sim_module_symbol((struct sim_module *)module, name, address, &size, &error);
+    else
+        error.status = SIM_NOT_FOUND;
+    sim_home_end(queue->home);
+    *bytes = (size_t)size;
+    return error.status == SIM_NOT_FOUND
+               ? status_fail(STATUS_BAD_VALUE, "name: the module has no variable %.200s", name)
+               : fail(queue, &error);
+}
+
 static enum status sim_device_parameter_bytes(struct device *device,
                                               const struct device_kernel *kernel, unsigned index,
                                               size_t *bytes) {
@@ -520,9 +540,12 @@ static enum status sim_device_launch(struct device *device, const struct device_
     sim_launch(queue->gpu, &request, &report, &error);
     sim_home_end(queue->home);
     status =
-        error.status == SIM_ARGUMENT && !fits(queue, &info, launch)
+        error.status == SIM_ARGUMENT &&
+                (!fits(queue, &info, launch) || launch->flags & DEVICE_COOPERATIVE)
             ? status_fail(STATUS_UNFIT, "sim:%s: %s", sim_gpu_preset(queue->gpu)->name, error.text)
             : fail_launch(queue, &error, report);
+    if (report && launch->output && *sim_report_output(report))
+        *launch->output = strdup(sim_report_output(report));
     if (report && device->recording)
         keep(queue, launch, info.name, report);
     else
@@ -717,6 +740,7 @@ const struct device_ops sim_device_ops = {
     .module_load = sim_device_module_load,
     .module_unload = sim_device_module_unload,
     .kernel_get = sim_device_kernel_get,
+    .module_variable = sim_device_module_variable,
     .parameter_bytes = sim_device_parameter_bytes,
     .kernel_resources = sim_device_kernel_resources,
     .launch = sim_device_launch,

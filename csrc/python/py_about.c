@@ -1,6 +1,7 @@
 /* py_about.c: describes the extension: its rungs, its image, how it was built. Opens no device. */
 #include "py_core.h"
 
+#include "../demangle.h"
 #include "../devices.h"
 
 #include <stdlib.h>
@@ -174,7 +175,7 @@ PyObject *py_config(PyObject *module, PyObject *nothing) {
                          about.cuda_toolkit, "driver", about.cuda_driver, "driver_library",
                          about.cuda_library, "architectures", GPUOPT_ARCHITECTURES, "reason",
                          GPUOPT_REASON, "ptx_targets", newer ? "75 90" : "75", "machine_code_bytes",
-                         machine_code, "ptx_bytes", (Py_ssize_t)gpuopt_archive_bytes(), "compiler",
+                         machine_code, "ptx_bytes", (Py_ssize_t)gpuopt_archive_bytes, "compiler",
                          __VERSION__, "instruction_set", about.cpu_instruction_set);
 }
 
@@ -281,4 +282,11 @@ PyObject *py_sources(PyObject *module, PyObject *nothing) {
     size_t bytes = 0;
     const enum status status = gpuopt_sources(&text, &bytes);
     return unicode_of(status, text, bytes, module);
+}
+
+PyObject *py_demangle(PyObject *module, PyObject *value) {
+    char text[DEMANGLE_NAME_MOST * 4];
+    const char *name = py_text(value, "name");
+    (void)module;
+    return name ? PyUnicode_FromString(demangle(name, text, sizeof text)) : NULL;
 }

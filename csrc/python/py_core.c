@@ -136,6 +136,9 @@ static PyMethodDef module_methods[] = {
      "Return the `initial` of a reduction as a 0-d array of a dtype; raise if it does not fit."},
     {"float32_bits", py_float32_bits, METH_O,
      "float32_bits($module, value, /)\n--\n\nReturn the bits of a float, rounded to nearest."},
+    {"demangle", py_demangle, METH_O,
+     "demangle($module, name, /)\n--\n\n"
+     "Return a C++ function's name as the source has it; any other name as it is."},
     {"host_threads", py_host_threads, METH_NOARGS,
      "host_threads($module, /)\n--\n\nReturn the number of host threads that a call may use."},
     {"device_count", py_device_count, METH_O,

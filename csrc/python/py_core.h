@@ -310,6 +310,7 @@ PyObject *py_reduce_resident(PyObject *module, PyObject *const *arguments, Py_ss
 PyObject *py_call_resident(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 /* py_bench.c, py_module.c, py_about.c */
+PyObject *py_demangle(PyObject *module, PyObject *value);
 PyObject *py_tunings(PyObject *module, PyObject *family);
 int py_bench_add(PyObject *module, struct py_state *state);
 int py_module_add(PyObject *module);

@@ -5,6 +5,8 @@
  */
 #include "py_module.h"
 
+#include <stdlib.h>
+
 #include <string.h>
 
 /* --- opening and closing */
@@ -306,6 +308,20 @@ static PyObject *module_resources(struct ptx_module *self, PyObject *name) {
                : Py_BuildValue("(III)", found.registers, found.local_bytes, found.shared_bytes);
 }
 
+static PyObject *module_variable(struct ptx_module *self, PyObject *argument) {
+    struct py_unlocked unlocked;
+    device_address address = 0;
+    size_t bytes = 0;
+    const char *name = py_text(argument, "name");
+    if (!name || py_module_begin(self, &unlocked))
+        return NULL;
+    const enum status status =
+        self->kind->module_variable(self->queue->device, self->loaded, name, &address, &bytes);
+    return py_module_end(self, &unlocked, status)
+               ? NULL
+               : Py_BuildValue("(Kn)", (unsigned long long)address, (Py_ssize_t)bytes);
+}
+
 /* Between begin and end. */
 static enum status launch_beside(struct ptx_module *self, struct given *given,
                                  struct beside *beside) {
@@ -321,6 +337,19 @@ static enum status launch_beside(struct ptx_module *self, struct given *given,
     return py_beside_leave(self, beside, status);
 }
 
+/* Writes to sys.stdout, whatever that is now, and keeps a pending exception. */
+static void show_output(char *text) {
+    PyObject *type, *value, *traceback, *file;
+    if (!text)
+        return;
+    PyErr_Fetch(&type, &value, &traceback);
+    file = PySys_GetObject("stdout"); /* borrowed */
+    if (file && file != Py_None && PyFile_WriteString(text, file))
+        PyErr_Clear();
+    PyErr_Restore(type, value, traceback);
+    free(text);
+}
+
 static PyObject *module_launch(struct ptx_module *self, PyObject *arguments) {
     struct given given = {0};
     struct beside beside = {0};
@@ -329,11 +358,14 @@ static PyObject *module_launch(struct ptx_module *self, PyObject *arguments) {
     if (!PyArg_ParseTuple(arguments, "O!O!O", &PyTuple_Type, &launch, &PyTuple_Type, &streams,
                           &kept))
         return NULL;
+    char *output = NULL;
     int failed = py_launch_read(launch, &given) || py_beside_open(self, streams, kept, &beside);
+    given.launch.output = &output;
     if (!failed && !(failed = py_module_begin(self, &unlocked)))
         failed = py_module_end(self, &unlocked, launch_beside(self, &given, &beside));
     py_beside_close(self, &beside);
     py_launch_forget(&given);
+    show_output(output);
     return failed ? NULL : Py_NewRef(Py_None);
 }
 
@@ -365,6 +397,8 @@ static PyMethodDef module_methods[] = {
     {"resources", (PyCFunction)(void (*)(void))module_resources, METH_O,
      "resources($self, name, /)\n--\n\n"
      "Return a kernel's registers and local bytes a thread, and static shared bytes a block."},
+    {"variable", (PyCFunction)(void (*)(void))module_variable, METH_O,
+     "variable($self, name, /)\n--\n\nReturn the address and the bytes of a variable."},
     {"launch", (PyCFunction)(void (*)(void))module_launch, METH_VARARGS,
      "launch($self, launch, streams, kept, /)\n--\n\n"
      "Run a kernel to its end. launch: (name, grid, block, shared, values, limits, arrays); values "

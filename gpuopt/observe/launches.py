@@ -155,7 +155,8 @@ class Launch:
         The lines of the text that `gpuopt.compile` compiled, by the name in the line table.
     output : str
         The kernel's printf output, by block and within a block in the order of time; at most 1 MiB
-        (256 KiB per block), then a line that reports the cut. Nothing is printed.
+        (256 KiB per block), then a line that reports the cut. A
+        launch from Python writes it to sys.stdout, too.
     device : str
         The device that ran it, as "sim:g80".
     spread : Spread

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuopt import _core
+from gpuopt.ptx.accesses import disagreement, of_parameter
 from gpuopt.ptx.arguments import (
     ADDRESS,
     Limits,
@@ -106,6 +107,7 @@ class Kernel:
         self.parameters = parameters
         self.symbol = symbol or name
         self._module = module
+        self._accesses: dict[int, Any] = {}
 
     def __repr__(self) -> str:
         types = ", ".join(each.type for each in self.parameters)
@@ -136,7 +138,9 @@ class Kernel:
         time_limit: float | None = None,
         stream: Stream | None = None,
         check: bool = True,
+        cooperative: bool = False,
         allow_equal_stores: bool = False,
+        any_dtype: bool = False,
     ) -> None:
         """Run the kernel and wait for it, or enqueue it on a stream.
 
@@ -173,10 +177,15 @@ class Kernel:
         check : bool
             On a simulated GPU, False leaves out the search for races and uninitialized values,
             which makes a launch two to three times as fast. Other errors are found as ever.
+        cooperative : bool
+            Launch all blocks at once, so that the kernel may wait for its whole grid
+            (``cooperative_groups::this_grid().sync()``).
         allow_equal_stores : bool
             On a simulated GPU: a store of the value that memory holds already is no race. Without
             it only values that are equal by construction are excused, as in ``done = 1``: data may
             differ in the next run.
+        any_dtype : bool
+            Accept an array whose element size differs from that of every access of the kernel.
 
         Raises
         ------
@@ -184,6 +193,8 @@ class Kernel:
             The number, type or value of an argument; an array on another device, with gaps, or
             read-only, as JAX's are; a grid, block or `shared` beyond the device's limits; `steps`
             or `time_limit` on a GPU. Nothing was launched.
+        UnfitError
+            The GPU lacks the resources for a block, or for all blocks of a cooperative launch.
         SimError, DeviceError
             The kernel failed, or did not end within its limits; NumPy arrays are unchanged.
         """
@@ -191,12 +202,16 @@ class Kernel:
         if stream is not None:
             on = stream_on(stream, self._module.device)
             options = {"shared": shared, "steps": steps, "time_limit": time_limit, "check": check}
-            options["allow_equal_stores"] = allow_equal_stores
+            options |= {"allow_equal_stores": allow_equal_stores, "cooperative": cooperative}
+            if not any_dtype:
+                self._check_dtypes(args)
             prepared = self.bind(grid, block, *args, **options)
             on._enqueue(f"kernel {self.name}", lambda: self._launch(prepared))
             return
         drain(self._module.device)
-        flags = flags_of(allow_equal_stores=allow_equal_stores)
+        flags = flags_of(cooperative=cooperative, allow_equal_stores=allow_equal_stores)
+        if not any_dtype:
+            self._check_dtypes(args)
         with self._module._lock:
             self._run(self._checked(grid, block, shared, limits, flags, args), args)
 
@@ -247,12 +262,14 @@ class Kernel:
         time_limit: float | None = None,
         check: bool = True,
         allow_equal_stores: bool = False,
+        cooperative: bool = False,
     ) -> Prepared:
         """Check a launch and keep it, to be timed by `Module.time`.
 
         Parameters
         ----------
-        grid, block, shared, steps, time_limit, check, allow_equal_stores
+        grid, block, shared, steps, time_limit, check, cooperative,
+        allow_equal_stores
             As for a call.
         *args
             As for a call, but no NumPy arrays: nothing is copied. An array on the GPU is kept alive
@@ -263,9 +280,8 @@ class Kernel:
         Prepared
         """
         limits = limits_of(steps, time_limit, check, self._module.device)
-        launch = self._checked(
-            grid, block, shared, limits, flags_of(allow_equal_stores=allow_equal_stores), args
-        )
+        flags = flags_of(cooperative=cooperative, allow_equal_stores=allow_equal_stores)
+        launch = self._checked(grid, block, shared, limits, flags, args)
         for i, value in enumerate(launch.values):
             if value is None:
                 raise TypeError(
@@ -310,6 +326,23 @@ class Kernel:
                 each.buffer._free()
         for array, host in results.values():
             array[...] = host
+
+    def _check_dtypes(self, args: tuple[Any, ...]) -> None:
+        """Refuse an array whose element size no access of the kernel has."""
+        ptx = getattr(self._module, "ptx", None)
+        for i, argument in enumerate(args[: len(self.parameters)]) if ptx else ():
+            used = isinstance(argument, np.ndarray) and argument.size
+            if not used or self.parameters[i].type not in ADDRESS:
+                continue
+            if i not in self._accesses:
+                self._accesses[i] = of_parameter(ptx, self.symbol, i)
+            problem = disagreement(self._accesses[i], argument.dtype)
+            if problem:
+                raise TypeError(
+                    f"kernel {self.name}: argument {i + 1} is an array of {argument.dtype}, but "
+                    f"the kernel accesses it as {problem}; pass a copy of that type (astype), or "
+                    "any_dtype=True"
+                )
 
     def _resident(self, i: int, argument: Any) -> Resident | None:
         """Return an array on the module's GPU; None for any other argument."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,19 +26,10 @@ from gpuopt.ptx.buffers import (
 )
 from gpuopt.ptx.entries import ONLY_ASCII, Embedded, entries, ptx_error
 from gpuopt.ptx.kernel import Kernel
+from gpuopt.ptx.names import find, short_name
+from gpuopt.ptx.variable import Variable, dtype_of
 from gpuopt.util.literals import DeviceName
 from gpuopt.util.names import nearest
-
-
-def mangled(name: object, known: Iterable[str]) -> str:
-    """Return advice for a kernel whose symbol C++ has mangled, "" if there is none."""
-    for each in known:
-        if each.startswith(f"_Z{len(str(name))}{name}"):
-            return (
-                f'; {each!r} is {name} as C++ mangles it: use that name, or write extern "C" '
-                "before __global__"
-            )
-    return ""
 
 
 class Source(Protocol):
@@ -97,7 +88,11 @@ class Module(Memory):
         return list(self._parameters)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._parameters
+        return name in self._parameters or (isinstance(name, str) and len(self._found(name)) == 1)
+
+    def _found(self, name: str) -> list[str]:
+        """Return the kernels whose C++ name is this one."""
+        return find(name, self._parameters) if isinstance(name, str) else []
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._parameters)
@@ -111,20 +106,31 @@ class Module(Memory):
     def __getitem__(self, name: str) -> Kernel:
         """Return a kernel.
 
+        Parameters
+        ----------
+        name : str
+            Its symbol, or a C++ kernel's name as the source has it: ``module["reduce0"]`` if there
+            is one of that name, ``module["reduce0<float>"]`` for an instance of a template.
+
         Raises
         ------
         KeyError
-            The module has no kernel of that name.
+            The module has no kernel of that name, or several.
         PTXError
             The simulated GPU lacks one of its instructions.
         """
         if name not in self._parameters:
-            known = ", ".join(map(repr, self.kernels[:20])) or "none"
-            more = f" and {len(self) - 20} more" if len(self) > 20 else ""
-            hint = mangled(name, self.kernels) or nearest(name, self.kernels)
-            raise KeyError(
-                f"{name!r:.120} is not a kernel of this module; it has {known}{more}{hint}"
-            )
+            found = self._found(name)
+            if len(found) != 1:
+                listed = found or self.kernels
+                known = ", ".join(repr(short_name(each)) for each in listed[:20]) or "none"
+                more = f" and {len(listed) - 20} more" if len(listed) > 20 else ""
+                problem = "stands for several kernels" if found else "is not a kernel"
+                hint = "" if found else nearest(name, self.kernels)
+                raise KeyError(
+                    f"{name!r:.120} {problem} of this module; it has {known}{more}{hint}"
+                )
+            name = found[0]
         parameters = self._parameters[name]
         if name not in self._checked:
             with self._lock:
@@ -133,6 +139,46 @@ class Module(Memory):
                 raise ptx_error(0, f"kernel {name[:120]!r}: its parameters cannot be read")
             self._checked.add(name)
         return Kernel(self, name, list(parameters), self._symbols.get(name, name))
+
+    def variable(self, name: str, dtype: DTypeLike | None = None) -> Variable:
+        """Return a ``__device__`` or ``__constant__`` variable, to be read and set.
+
+        Parameters
+        ----------
+        name : str
+            Its symbol, or its C++ name if there is one such variable.
+        dtype : dtype, optional
+            The type of its elements. Default: that by which the kernels access it, if they agree;
+            else uint8.
+
+        Returns
+        -------
+        Variable
+
+        Raises
+        ------
+        ValueError
+            The module has no such variable, or its size is no multiple of the dtype's.
+
+        Examples
+        --------
+        >>> import gpuopt
+        >>> ptx = ".version 8.0 .target sm_75 .address_size 64 .global .u32 n = 3;"
+        >>> gpuopt.load_ptx(ptx, device="sim").variable("n", "u4")[0]
+        np.uint32(3)
+        """
+        symbols = re.findall(
+            rb"\.(?:global|const)\b[^;={(]*?([\w$]+)\s*(?:\[[^\]]*\]\s*)*(?:=|;)", self.ptx or b""
+        )
+        known = [each.decode("ascii") for each in symbols]
+        found = find(name, known) if name not in known else [name]
+        symbol = found[0] if len(found) == 1 else name
+        with self._lock:
+            address, nbytes = self._core.variable(symbol)
+        kind = dtype_of(self.ptx, symbol, nbytes) if dtype is None else np.dtype(dtype)
+        if kind.hasobject or not kind.itemsize or nbytes % kind.itemsize:
+            raise ValueError(f"dtype: {name} has {nbytes} bytes, no multiple of {kind}'s")
+        return Variable(self, name, address, nbytes, kind)
 
     def time(
         self, launches: Prepared | Sequence[Prepared], runs: int = 1, how: str = "queue"

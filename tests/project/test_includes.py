@@ -9,7 +9,7 @@ CSRC = Path(__file__).parents[2] / "csrc"
 if not CSRC.exists():
     pytest.skip("no source tree", allow_module_level=True)
 
-COMMON = {"float_state.h"}  # knows nothing of the program: for the simulator as well
+COMMON = {"float_state.h", "demangle.h"}  # know nothing of the program: for the simulator too
 BASE = {".", "kernels"}  # files directly in csrc, and the plans that kernels and planners share
 LAYERS = {  # a folder, and those that its files may include besides their own
     # devices.c and registry.c alone

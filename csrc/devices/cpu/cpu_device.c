@@ -198,6 +198,7 @@ const struct device_ops cpu_device_ops = {
     .module_load = device_no_module_load,
     .module_unload = device_no_module_unload,
     .kernel_get = cpu_kernel_get,
+    .module_variable = device_no_module_variable,
     .parameter_bytes = device_no_parameter_bytes,
     .kernel_resources = device_no_kernel_resources,
     .launch = cpu_launch,

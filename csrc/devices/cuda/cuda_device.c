@@ -407,6 +407,22 @@ static enum status cuda_kernel_get(struct device *device, struct device_module *
                                   : embedded_kernel(gpu, symbol, kernel));
 }
 
+static enum status cuda_module_variable(struct device *device, struct device_module *module,
+                                        const char *name, device_address *address, size_t *bytes) {
+    struct gpu *gpu = queue_of(device)->gpu;
+    CUdeviceptr found = 0;
+    enum status status = cuda_enter(gpu);
+    if (status)
+        return status;
+    const CUresult result =
+        module ? cuda.cuModuleGetGlobal(&found, bytes, module->module, name) : CUDA_ERROR_NOT_FOUND;
+    *address = found;
+    return cuda_leave(
+        gpu, result == CUDA_ERROR_NOT_FOUND
+                 ? status_fail(STATUS_BAD_VALUE, "name: the module has no variable %.200s", name)
+                 : cuda_check(result, "cuModuleGetGlobal"));
+}
+
 static enum status cuda_parameter_bytes(struct device *device, const struct device_kernel *kernel,
                                         unsigned index, size_t *bytes) {
     struct gpu *gpu = queue_of(device)->gpu;
@@ -613,6 +629,7 @@ const struct device_ops cuda_device_ops = {
     .module_load = cuda_module_load,
     .module_unload = cuda_module_unload,
     .kernel_get = cuda_kernel_get,
+    .module_variable = cuda_module_variable,
     .parameter_bytes = cuda_parameter_bytes,
     .kernel_resources = cuda_kernel_resources,
     .launch = cuda_launch,

@@ -3,11 +3,19 @@
 
 static CUresult start_kernel(const struct queue *queue, const struct device_launch *launch) {
     const unsigned *grid = launch->grid, *block = launch->block;
-    if (launch->overlaps && launch->kernel->overlaps) {
-        CUlaunchAttribute early = {
+    CUlaunchAttribute attributes[2];
+    unsigned count = 0;
+    if (launch->overlaps && launch->kernel->overlaps)
+        attributes[count++] = (CUlaunchAttribute){
             .id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
             .value.programmaticStreamSerializationAllowed = 1,
         };
+    if (launch->flags & DEVICE_COOPERATIVE)
+        attributes[count++] = (CUlaunchAttribute){
+            .id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
+            .value.cooperative = 1,
+        };
+    if (count) {
         const CUlaunchConfig config = {
             .gridDimX = grid[0],
             .gridDimY = grid[1],
@@ -17,8 +25,8 @@ static CUresult start_kernel(const struct queue *queue, const struct device_laun
             .blockDimZ = block[2],
             .sharedMemBytes = launch->shared_bytes,
             .hStream = queue->stream,
-            .attrs = &early,
-            .numAttrs = 1,
+            .attrs = attributes,
+            .numAttrs = count,
         };
         return cuda.cuLaunchKernelEx(&config, launch->kernel->function, launch->arguments, NULL);
     }
@@ -33,6 +41,11 @@ enum status cuda_refused(const struct gpu *gpu, const struct device_launch *laun
     CUfunction function = launch->kernel->function;
     const uint64_t threads = (uint64_t)launch->block[0] * launch->block[1] * launch->block[2];
     int threads_most = 0, fixed = 0, shared_most = 0;
+    if (result == CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE)
+        return status_fail(STATUS_UNFIT,
+                           "cuda:%d: the blocks of a cooperative launch do not fit at once; launch "
+                           "fewer or smaller ones",
+                           gpu->ordinal);
     if ((result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES) &&
         !cuda.cuFuncGetAttribute(&threads_most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
                                  function) &&

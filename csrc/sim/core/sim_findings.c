@@ -4,6 +4,8 @@
  */
 #include "sim_run.h"
 
+#include "../../demangle.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,11 +83,12 @@ static struct sim_found *add_slot(struct sim_run *run) {
 
 static void write_text(const struct sim_kernel *k, uint32_t pc, struct sim_finding *f,
                        const char *what) {
-    char where[120];
+    char where[120], name[81];
     snprintf(f->text, sizeof f->text,
-             "%s: %s, in kernel %.80s at %s, block (%u, %u, %u), thread (%u, %u, %u)",
-             sim_finding_text(f->kind), what, f->kernel, sim_where_text(k, pc, where, sizeof where),
-             f->block[0], f->block[1], f->block[2], f->thread[0], f->thread[1], f->thread[2]);
+             "%s: %s, in kernel %s at %s, block (%u, %u, %u), thread (%u, %u, %u)",
+             sim_finding_text(f->kind), what, demangle(f->kernel, name, sizeof name),
+             sim_where_text(k, pc, where, sizeof where), f->block[0], f->block[1], f->block[2],
+             f->thread[0], f->thread[1], f->thread[2]);
     for (char *p = f->text; *p; p++)
         if ((unsigned char)*p < 32 || (unsigned char)*p > 126)
             *p = '?';

@@ -14,6 +14,10 @@ enum sim_status sim_symbol_address(struct sim_decoder *d, const struct sim_symbo
         return sim_refuse(d, "the address of '%.*s', which is not a variable",
                           (int)(symbol->name.length > 60 ? 60 : symbol->name.length),
                           symbol->name.text);
+    if (symbol->is_extern && (symbol->space == SIM_S_GLOBAL || symbol->space == SIM_S_CONST))
+        return sim_refuse(d, "the variable '%.*s' is defined in no module that is loaded",
+                          (int)(symbol->name.length > 60 ? 60 : symbol->name.length),
+                          symbol->name.text);
     *address = symbol->address;
     return SIM_OK;
 }

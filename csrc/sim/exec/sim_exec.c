@@ -435,9 +435,9 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
         case SIM_OP_TRAP:
             sim_find(w, warp, pc, (uint32_t)__builtin_ctz(mask), SIM_FIND_TRAP, 0, NULL,
                      "the kernel executed trap%s",
-                     wants_grid(run) ? "; its grid.sync() needs a cooperative launch, and this is "
-                                       "none: Python cannot make one on the simulated GPU"
-                                     : "");
+                     wants_grid(run)
+                         ? "; its grid.sync() needs a cooperative launch: pass cooperative=True"
+                         : "");
             goto failed;
         case SIM_OP_NOP:
         case SIM_OP_PREFETCH:

@@ -314,11 +314,8 @@ static enum sim_status variable_directive(struct sim_parser *parser, int is_exte
             if (module->shared_bytes > (1u << 24))
                 return sim_parse_fail(parser, SIM_LIMIT, "more shared memory than any GPU has");
         }
-    } else if (is_extern) {
-        return sim_parse_fail(parser, SIM_UNSUPPORTED,
-                              "an external variable: there is nothing to link with");
-    } else if ((status = place_variable(parser, symbol))) {
-        return status;
+    } else if (!is_extern && (status = place_variable(parser, symbol))) {
+        return status; /* kernels that use an external one are refused */
     }
     symbol->hash = sim_hash(d.name.text, d.name.length);
     symbol->chain = module->globals[symbol->hash % module->global_table];
@@ -568,7 +565,7 @@ const char *sim_module_kernel_name(const struct sim_module *module, size_t index
 enum sim_status sim_module_symbol(struct sim_module *module, const char *name, uint64_t *address,
                                   uint64_t *bytes, struct sim_error *error) {
     const struct sim_symbol *symbol = sim_module_variable(module, name, strlen(name));
-    if (!symbol || symbol->space == SIM_S_SHARED)
+    if (!symbol || symbol->space == SIM_S_SHARED || symbol->is_extern)
         return sim_fail(error, SIM_NOT_FOUND, 0, 0,
                         "the module has no global or constant variable '%.100s'", name);
     *address = symbol->address;

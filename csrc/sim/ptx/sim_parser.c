@@ -17,6 +17,25 @@ static const struct {
 
 /* .space [.align n] [.v2|.v4] .type name[n][m]...; leaves the lexer after the name and its
  * dimensions. */
+/* .attribute(.managed) or .attribute(.unified(1, 2)): simulated memory is one in any case. Ends at
+ * the last parenthesis. */
+static enum sim_status skip_attribute(struct sim_parser *parser) {
+    enum sim_status status = sim_parse_next(parser);
+    uint32_t depth = 0;
+    while (!status) {
+        depth += sim_parse_is(parser, '(');
+        depth -= depth && sim_parse_is(parser, ')');
+        if (!depth)
+            return sim_parse_is(parser, ')')
+                       ? SIM_OK
+                       : sim_parse_fail(parser, SIM_SYNTAX, "an attribute without parentheses");
+        if (parser->lexer.token.kind == SIM_TOK_END)
+            return sim_parse_fail(parser, SIM_SYNTAX, "an attribute that never ends");
+        status = sim_parse_next(parser);
+    }
+    return status;
+}
+
 enum sim_status sim_parse_declaration(struct sim_parser *parser, struct sim_declaration *d) {
     enum sim_status status = SIM_OK;
     const struct sim_token *token = &parser->lexer.token;
@@ -45,8 +64,10 @@ enum sim_status sim_parse_declaration(struct sim_parser *parser, struct sim_decl
             d->vector = (uint64_t)(token->text[2] - '0');
         } else if (sim_parse_word_is(parser, ".ptr") || sim_parse_word_is(parser, ".global") ||
                    sim_parse_word_is(parser, ".shared") || sim_parse_word_is(parser, ".const") ||
-                   sim_parse_word_is(parser, ".local") || sim_parse_word_is(parser, ".attribute")) {
+                   sim_parse_word_is(parser, ".local")) {
             continue; /* hints on a pointer parameter */
+        } else if (sim_parse_word_is(parser, ".attribute")) {
+            status = skip_attribute(parser);
         } else if (sim_parse_word_is(parser, ".texref") ||
                    sim_parse_word_is(parser, ".samplerref") ||
                    sim_parse_word_is(parser, ".surfref")) {

@@ -1,0 +1,143 @@
+"""C++ names, cooperative launches, printed text, variables, dtypes."""
+
+import numpy as np
+import pytest
+from nvcc import load
+
+import gpuopt
+
+
+@pytest.fixture(scope="module")
+def module():
+    return load("names")
+
+
+@pytest.mark.parametrize(
+    ("name", "symbol"),
+    [
+        ("reduce0<float>", "_Z7reduce0IfEvPKT_PS0_"),
+        ("reduce0<double>", "_Z7reduce0IdEvPKT_PS0_"),
+        ("tile", "_Z4tileIiLj256EEvPT_"),
+        ("tile<int, 256>", "_Z4tileIiLj256EEvPT_"),
+        ("tile<int,256u>", "_Z4tileIiLj256EEvPT_"),
+        ("linear::scale", "_ZN6linear5scaleEPff"),
+        ("scale", "_ZN6linear5scaleEPff"),
+        ("plain", "_Z5plainPii"),
+        ("total", "total"),
+    ],
+)
+def test_a_kernel_is_found_by_its_name_in_the_source(module, name, symbol):
+    assert module[name].symbol == symbol and name in module
+
+
+def test_an_ambiguous_name_lists_the_instances(module):
+    with pytest.raises(KeyError, match=r"several kernels .*reduce0<float>.*reduce0<double>"):
+        module["reduce0"]
+    assert "reduce0" not in module
+    with pytest.raises(KeyError, match=r"is not a kernel .*tile<int, 256u>"):
+        module["nothing"]
+
+
+def test_messages_show_names_as_the_source_has_them(module):
+    x = np.zeros(32, np.int32)
+    (finding,) = gpuopt.check(module["plain"], 1, 32, x, 5)
+    assert "in kernel plain(int*, int) at names.cu" in finding.text
+    assert "element 32 of argument 1 (int32[32])" in finding.text
+
+
+def test_a_cooperative_launch_waits_for_its_grid(module):
+    x, sums, out = np.arange(64, dtype=np.int32), np.zeros(64, np.int32), np.zeros(1, np.int32)
+    module["total"](64, 32, x, sums, out, cooperative=True)
+    assert out[0] == 2 * x.sum()
+    assert gpuopt.check(module["total"], 64, 32, x, sums, out, cooperative=True) == []
+    with pytest.raises(gpuopt.SimError, match="pass cooperative=True"):
+        module["total"](64, 32, x, sums, out)
+    many = np.zeros(100_000, np.int32)
+    with pytest.raises(gpuopt.UnfitError, match="do not fit at once"):
+        module["total"](many.size, 32, many, many.copy(), out, cooperative=True)
+
+
+def test_printed_text_goes_to_the_streams_of_python(module, capsys):
+    module["speaks"](1, 32, 5)
+    assert capsys.readouterr().out == "thread 0 of 5\nthread 1 of 5\n"
+    with pytest.raises(gpuopt.SimError, match="trap"):
+        module["speaks"](1, 32, 2**32 - 1)
+    assert capsys.readouterr().out == "thread 0 of -1\nthread 1 of -1\n"
+    with gpuopt.profile() as profiled:
+        module["speaks"](1, 1, 7)
+    assert profiled.launches[0].output == capsys.readouterr().out == "thread 0 of 7\n"
+
+
+def test_variables_are_arrays(module):
+    weights = np.array([1, 2, 3, 2, 1], np.float32)
+    module.variable("filter")[:] = weights
+    assert module.variable("filter").dtype == np.float32
+    assert np.array_equal(module.variable("filter"), weights)
+    x, y = np.arange(16, dtype=np.float32), np.zeros(8, np.float32)
+    calls, before = module.variable("calls"), module.variable("calls")[0]
+    module["weighted"](1, 8, x, y)
+    assert np.array_equal(y, [np.dot(weights, x[i : i + 5]) for i in range(8)])
+    assert calls.dtype == np.uint64 and calls[0] == before + 1
+    assert module.variable("counts", "i4")[:].tolist() == [7] * 4
+    module.variable("counts", np.int32)[1:3] = 5
+    assert module.variable("counts", "i4")[:].tolist() == [7, 5, 5, 7]
+    with pytest.raises(ValueError, match="no variable nothing"):
+        module.variable("nothing")
+    with pytest.raises(TypeError, match="does not fit"):
+        module.variable("counts", "i4")[0] = 1.5
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dtype"),
+    [("doubled", "f4"), ("halves", "f8"), ("halves", "f2"), ("integers", "i8"), ("pairs", "i2")],
+)
+def test_an_array_of_another_element_size_is_refused(module, kernel, dtype):
+    x = np.ones(64, dtype)
+    more = [4] if kernel == "integers" else []
+    with pytest.raises(TypeError, match=r"argument 1 is an array of .* accesses it as elements of"):
+        module[kernel](1, 8, x, *more)
+    module[kernel](1, 8, x, *more, any_dtype=True)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dtype"),
+    [("doubled", "f8"), ("halves", "f4"), ("halves", "i4"), ("halves", "u1"), ("integers", "u4"),
+     ("pairs", "f4"), ("pairs", "c8")],
+)  # fmt: skip
+def test_an_array_that_some_access_fits_is_accepted(module, kernel, dtype):
+    module[kernel](1, 4, np.ones(64, dtype), *([4] if kernel == "integers" else []))
+
+
+EXTERN = """
+.version 8.0
+.target sm_75
+.address_size 64
+.extern .global .u32 elsewhere;
+.global .attribute(.managed) .align 4 .u32 managed = 3;
+.global .attribute(.unified(1, 2)) .u32 unified[2];
+.visible .entry uses(.param .u64 out)
+{
+    .reg .b64 %o; .reg .b32 %r;
+    ld.param.u64 %o, [out];
+    ld.global.u32 %r, [elsewhere];
+    st.global.u32 [%o], %r;
+    ret;
+}
+.visible .entry none(.param .u64 out)
+{
+    .reg .b64 %o; .reg .b32 %r;
+    ld.param.u64 %o, [out];
+    ld.global.u32 %r, [managed];
+    st.global.u32 [%o], %r;
+    ret;
+}"""
+
+
+def test_an_external_variable_refuses_only_the_kernels_that_use_it():
+    module, out = gpuopt.load_ptx(EXTERN, "sim"), np.zeros(1, np.int32)
+    module["none"](1, 1, out)
+    assert out[0] == 3 and module.variable("unified", "u4")[:].tolist() == [0, 0]
+    with pytest.raises(gpuopt.PTXError, match="'elsewhere' is defined in no module"):
+        module["uses"]
+    with pytest.raises(ValueError, match="no variable elsewhere"):
+        module.variable("elsewhere")
