@@ -73,7 +73,7 @@ extern const size_t gpuopt_kernel_count;
 extern enum status (*gpuopt_inflate)(const char *packed, size_t packed_bytes, size_t whole,
                                      size_t offset, char *to, size_t bytes);
 /* Bytes of the compressed PTX and source text. */
-extern const size_t gpuopt_archive_bytes;
+size_t gpuopt_archive_bytes(void);
 
 /* Finds the kernel of a symbol. */
 enum status gpuopt_kernel_of(const char *symbol, const struct image_kernel **kernel);

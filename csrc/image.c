@@ -62,8 +62,8 @@ static const struct {
 };
 #undef SOURCES
 #undef BLOCK
-const size_t gpuopt_archive_bytes = blocks[sizeof blocks / sizeof *blocks - 1].offset +
-                                    blocks[sizeof blocks / sizeof *blocks - 1].packed;
+
+size_t gpuopt_archive_bytes(void) { return (size_t)(gpuopt_archive_end - gpuopt_archive); }
 
 #define BLOCK(...)
 #define SOURCES(...) static const struct image_chunk sources = __VA_ARGS__;

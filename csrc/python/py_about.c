@@ -175,7 +175,7 @@ PyObject *py_config(PyObject *module, PyObject *nothing) {
                          about.cuda_toolkit, "driver", about.cuda_driver, "driver_library",
                          about.cuda_library, "architectures", GPUOPT_ARCHITECTURES, "reason",
                          GPUOPT_REASON, "ptx_targets", newer ? "75 90" : "75", "machine_code_bytes",
-                         machine_code, "ptx_bytes", (Py_ssize_t)gpuopt_archive_bytes, "compiler",
+                         machine_code, "ptx_bytes", (Py_ssize_t)gpuopt_archive_bytes(), "compiler",
                          __VERSION__, "instruction_set", about.cpu_instruction_set);
 }
 
