@@ -38,7 +38,7 @@ def test_fixture_fails_tests_with_findings(nvrtc, pytester):
     pytester.makepyfile(TEST)
     result = pytester.runpytest_subprocess("-p", "gpuopt.pytest_plugin", "-p", "no:cacheprovider")
     result.assert_outcomes(passed=1, failed=2)
-    result.stdout.fnmatch_lines(["*2 finding(s):*", "*out of bounds*"])
+    result.stdout.fnmatch_lines(["*finding(s):*", "*out of bounds*"])
 
 
 def test_assert_at_most_names_counter_and_line():
