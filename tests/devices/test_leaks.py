@@ -47,7 +47,7 @@ try:
 except gpuopt.SimError:
     pass
 texture = module.texture(x)
-module["k"](1, 1, np.zeros(2000))
+module["k"](1, 1, np.zeros(2000, np.int32))
 del held, texture, module
 gc.collect()
 print(_core.close_idle())
