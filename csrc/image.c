@@ -63,7 +63,10 @@ static const struct {
 #undef SOURCES
 #undef BLOCK
 
-size_t gpuopt_archive_bytes(void) { return (size_t)(gpuopt_archive_end - gpuopt_archive); }
+size_t gpuopt_archive_bytes(void) {
+    const size_t last = sizeof blocks / sizeof *blocks - 1;
+    return (size_t)blocks[last].offset + blocks[last].packed;
+}
 
 #define BLOCK(...)
 #define SOURCES(...) static const struct image_chunk sources = __VA_ARGS__;

@@ -312,7 +312,7 @@ def test_compare_in_text_and_json(tmp_path):
     for condition, text in (
         ("bank_conflict>0", "did you mean 'bank_conflicts'"),
         ("worse", "slower, faster"),
-        ("cold>5", "in percent"),
+        ("cold>5", "growth is in %"),
     ):
         done = run("compare", *map(str, paths), "--fail-if", condition)
         assert done.returncode == 1 and text in done.stderr and "Traceback" not in done.stderr

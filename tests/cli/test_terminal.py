@@ -124,7 +124,7 @@ def test_colours_on_terminals_only():
 
 
 def test_progress_appears_within_a_moment():
-    shown = on_a_terminal("profile", "reduce", "1", "-n", "4M")
+    shown = on_a_terminal("profile", "reduce", "1", "-n", "32M")
     assert "simulating reduce" in shown and "warp instructions" in shown
 
 

@@ -180,7 +180,6 @@ def test_unsupported_calls_of_a_simulated_gpu_raise():
     buffer = module.empty(8)
     bound = module["fetch"].bind(1, 1, buffer, buffer)
     for call, lack in (
-        (lambda: module.pinned(8), "pinned memory"),
         (lambda: module.use_stream(1), "streams"),
         (lambda: module.time(bound), "timer"),
         (lambda: module.time(bound, 1, "graph"), "timer"),

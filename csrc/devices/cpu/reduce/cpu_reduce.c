@@ -52,7 +52,7 @@
 /* clang-format off */
 RUNG(-1, "serial", "cpu_reduce_serial",
      "one thread, vectorized: 16 lanes, a tree of fixed shape",
-     "D4 sequential loop, here as a tree", 0, 0, 0, 0, RUNG_HOST, 0)
+     "D4 sequential loop, as a tree", 0, 0, 0, 0, RUNG_HOST, 0)
 RUNG(-1, "openmp", "cpu_reduce_openmp",
      "the same tree, its chunks split over all cores",
      "D1 cpu+omp, for a reduction", 0, 0, 0, 0, RUNG_HOST, 0)
