@@ -30,8 +30,8 @@ def case(function, *given, **keywords):
     if function is gpuopt.reduce:
         # what every rung takes, and what the single pass takes besides: the result, tickets, and
         # whether the result is halved
-        more = [np.zeros(1, FLOAT), np.zeros(64, np.uint32), 0]
-        values = [*given, np.zeros(given[0].size, FLOAT), given[0].size, *more]
+        more = [np.zeros(1), np.zeros(64, np.uint32), 0]
+        values = [*given, np.zeros(given[0].size), given[0].size, *more]
     else:
         describe = getattr(registry, f"{function.__name__}_problem")
         values = arguments(describe(*given, **keywords))
@@ -207,6 +207,7 @@ def check_barriers(rung, name, launches, source, texts):
                 launch.grid,
                 launch.block,
                 *([*values[:2], values[-1]] if wide else values[:takes]),
+                any_dtype=True,  # a result's room serves every accumulator
                 shared=launch.shared_bytes + (1024 if wide else 0),  # more than the planner's
             )
         ]
