@@ -388,7 +388,7 @@ def test_invalid_arguments_raise():
         (ValueError, "op: 'median'", {"op": "median", "axis": 0}),
         (ValueError, "initial: op='mean'", {"op": "mean", "initial": 3}),
         (ValueError, "initial: must be a scalar", {"axis": 0, "initial": [3]}),
-        (ValueError, "variant: 7 is not a rung of a reduction along an axis", {"axis": 0, "variant": 7}),
+        (ValueError, "7 is not a rung of a reduction along", {"axis": 0, "variant": 7}),
         (ValueError, "block", {"axis": 0, "block": 64}),
         (TypeError, "does not support dtype float32", {"axis": 0, "op": "xor"}),
         (TypeError, "convert the array on its device", {"axis": 0, "dtype": "i4"}),

@@ -690,7 +690,7 @@ def test_empty_axes_and_empty_arrays():
         (ValueError, "op: 'median'", {"op": "median", "axis": 0}),
         (ValueError, "dtype: op='any'", {"op": "any", "dtype": int}),
         (ValueError, "initial: op='mean'", {"op": "mean", "initial": 3}),
-        (ValueError, "variant: 7 is not a rung of a reduction along an axis", {"axis": 0, "variant": 7}),
+        (ValueError, "7 is not a rung of a reduction along", {"axis": 0, "variant": 7}),
         (ValueError, "block:", {"axis": 0, "device": "sim", "block": 64}),
         (ValueError, "device:", {"axis": 0, "device": "tpu"}),
         (TypeError, "dtype: object", {"axis": 0, "dtype": object}),
