@@ -255,7 +255,7 @@ def test_no_figure_stays_open(made, monkeypatch):
     before = plt.get_fignums()
     made.html()
     assert plt.get_fignums() == before
-    for owner, name in ((Figure, "savefig"), (plots_module, "_bars")):  # drawn, and half drawn
+    for owner, name in ((Figure, "savefig"), (plots_module, "bars")):  # drawn, and half drawn
 
         def fails(*arguments, **more):
             raise OSError("no more")

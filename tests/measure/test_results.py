@@ -69,7 +69,7 @@ def test_a_result_is_read_as_it_was_written():
         ({"inner": {"value": 1.0, "pairs": [["a"]]}}, "shorter"),
         ({"named": {"x": 3}}, "not iterable|argument"),
         ({"limit": True}, "limit: must be int"),
-        ({"kind": "other"}, "kind"),
+        ({"kind": "other"}, "it is a other"),
     ],
     ids=str,
 )

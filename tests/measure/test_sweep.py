@@ -60,7 +60,7 @@ def test_the_table_of_constants():
 @pytest.mark.parametrize(
     ("tuning", "error", "text"),
     [
-        ({"blocks": 2}, ValueError, r"'blocks' is no constant of reduce; use one of 'one_block_"),
+        ({"stripes": 2}, ValueError, r"'stripes' is no constant of reduce; use one of 'one_block_"),
         ({"chunk_blocks": 5}, ValueError, "chunk_blocks is 5; use one of 1, 2, 3, 4, 6, 8"),
         ({"chunk_blocks": -1}, ValueError, "chunk_blocks is -1; use one of"),
         ({"chunk_blocks": 2**70}, ValueError, "use one of 1, 2"),

@@ -56,7 +56,7 @@ def test_default_block_is_one_that_the_gpu_allows(preset):
 def test_a_rung_is_traced_and_profiled(preset, family):
     device = f"sim:{preset}"
     for rung in gpuopt.rungs(family):
-        if rung.host:
+        if rung.host or rung.listing:  # test_historical.py has the listings
             continue
         try:
             trace = gpuopt.trace(family, rung.variant, device=device)
