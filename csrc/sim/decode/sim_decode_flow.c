@@ -134,7 +134,7 @@ static struct sim_flow loaded(const struct sim_flow *registers, const struct sim
 /* The result of a statement, from its sources. */
 static struct sim_flow result_of(const struct sim_flow *registers, const struct sim_statement *s) {
     struct sim_flow f = {0};
-    if (sim_begins_with(s, "ld") || sim_begins_with(s, "ldu"))
+    if (s->count >= 2 && (sim_begins_with(s, "ld") || sim_begins_with(s, "ldu")))
         return loaded(registers, s);
     for (uint32_t i = 1; i < s->count; i++)
         f = join(f, of_operand(registers, &s->operands[i]));
