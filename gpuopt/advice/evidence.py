@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -165,25 +165,17 @@ class Block:
     @cached_property
     def used(self) -> dict[int, int]:
         """For each global sector that the block touches: a bit for each byte that it uses."""
-        touched: dict[int, int] = {}
-        for site in self.sites:
-            if site.space != "global":
-                continue
-            for address in np.unique(site.addresses[site.lanes]).tolist():
-                end = address + site.bytes
-                while address < end:
-                    sector, offset = divmod(address, SECTOR)
-                    length = min(end - address, SECTOR - offset)
-                    touched[sector] = touched.get(sector, 0) | (((1 << length) - 1) << offset)
-                    address += length
-        return touched
+        return self._touched(self.kinds)
 
     @cached_property
     def stored(self) -> dict[int, int]:
         """The same of stores only."""
+        return self._touched(("store",))
+
+    def _touched(self, kinds: Sequence[str]) -> dict[int, int]:
         touched: dict[int, int] = {}
         for site in self.sites:
-            if site.space != "global" or site.kind != "store":
+            if site.space != "global" or site.kind not in kinds:
                 continue
             for address in np.unique(site.addresses[site.lanes]).tolist():
                 end = address + site.bytes
