@@ -372,7 +372,7 @@ def test_the_extension_holds_no_path_of_the_machine_that_built_it():
     ],
 )
 def test_a_compiler_that_does_not_fit_is_refused(tmp_path, machine, platform, text):
-    pytest.importorskip("setuptools")
+    pytest.importorskip("setuptools", minversion="77")  # pyproject.toml's
     compiler = tmp_path / "cc"
     if machine:
         program(tmp_path, "cc", f"echo {machine}-linux-gnu")
