@@ -314,11 +314,11 @@ def test_exchange_api_leaks_no_reference(fake_cuda):
             work()
         before, blocks, live = counts(), sys.getallocatedblocks(), get("live")
         known = len(libraries._known)
-        for _ in range(300):
+        for _ in range(1000):
             assert [each() for each in work()] == [None, None]
         after = counts()
         assert max(b - a for a, b in zip(before, after, strict=True)) < 20, (before, after)
-        assert sys.getallocatedblocks() - blocks < 100
+        assert sys.getallocatedblocks() - blocks < 500  # one a call would be 1,000
         assert len(libraries._known) == known and get("live") == live
         for _ in range(400):  # types without end: some are remembered
             assert described(library(Unasked, at=ctypes.addressof(tables[0]))(rows))
