@@ -92,7 +92,7 @@ def pipeline(
     >>> pipeline(five).starts, pipeline(five).cycles
     (((0, 24, 25, 49, 73),), 73)
     >>> round(pipeline(five, warps=24).share, 2)  # other warps fill the gaps
-    0.99
+    1.0
     """
     latency, warps = whole(latency, "latency", 1), whole(warps, "warps", 1)
     schedulers, issue = whole(schedulers, "schedulers", 1), whole(issue, "issue", 1)

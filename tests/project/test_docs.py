@@ -14,9 +14,8 @@ import pytest
 
 import gpuopt
 
-MODELS = [each for each in vars(gpuopt.models).values()
-          if inspect.isfunction(each) and each.__module__ == "gpuopt.models"
-          and not each.__name__.startswith("_")]  # fmt: skip
+MODELS = [getattr(gpuopt.models, name) for name in gpuopt.models.__all__]
+MODELS = [each for each in MODELS if inspect.isfunction(each)]
 PUBLIC = [getattr(gpuopt, name) for name in gpuopt.__all__ if not name.startswith("__")]
 PUBLIC += [each for each in MODELS if each not in PUBLIC]
 
