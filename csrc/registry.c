@@ -53,6 +53,9 @@ static const struct reg_rung add_rungs[] = {
 
 static const struct reg_rung saxpy_rungs[] = {
 #include "kernels/vector.cu"
+#define HISTORICAL_SAXPY
+#include "kernels/historical.cu"
+#undef HISTORICAL_SAXPY
 #include "devices/cpu/cpu_vector.c"
 };
 
@@ -97,9 +100,9 @@ static const struct reg_signature matmul_host_signatures[] = {MATMUL_SIGNATURES(
 #define LISTING_matmul \
     { "matmul", DTYPE_float32, DTYPE_float32 }
 #define LISTING_saxpy \
-    { 0 } /* none */
+    { "saxpy", DTYPE_float32, DTYPE_float32 }
 #define LISTING_roofline \
-    { 0 }
+    { 0 } /* none */
 #define LISTING_reduce_axis \
     { 0 }
 

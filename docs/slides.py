@@ -99,13 +99,26 @@ SUBJECTS = {  # besides the rungs: subject, call
     ],
     "D4": [
         ("the sequential loop", 'gpuopt.reduce(x, variant="serial", device="cpu")'),
-        ("trees of degree 2 and k", "models.tree_reduction(4096, 16)"),
+        ("one thread, one block, trees of degree 2 and k", 'experiments.trees(4096, device="sim")'),
+        ("levels of a tree of degree k", "models.tree_reduction(4096, 16)"),
         ("Brent's theorem", "models.brent(10, 6, 2)"),
         ("cost", "models.cost(4096, 12, 341)"),
         ("a tree, step by step", 'gpuopt.trace("reduce", 1, n=256, block=128).tree()'),
         ("conflicts of shared memory", 'gpuopt.source("reduce", 2, annotate=True)'),
         ("no barrier of all blocks", 'experiments.global_sync(device="sim")'),
         ("the ladder's table", 'gpuopt.ladder("reduce", 1 << 12, device="sim:g80")'),
+        (
+            "64 to 256 blocks of 128 threads",
+            'gpuopt.reduce(x, variant=7, block=128, blocks=64, device="sim:g80")',
+        ),
+        (
+            "a block size of the ten templates",
+            'gpuopt.reduce(x, variant="6-historical", block=16, dtype=np.int32, device="sim:g80")',
+        ),
+        (
+            "all rungs over the size, a chart",
+            'gpuopt.sweep("reduce", [1 << 12, 1 << 13], device="cpu")',
+        ),
         ("other operators", 'gpuopt.reduce(x, "xor", variant=7, device="sim:g80")'),
         ("launch overhead", 'experiments.launch_overhead(device="cuda")'),
     ],

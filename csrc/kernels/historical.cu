@@ -53,6 +53,9 @@ RUNG(5, "5-historical", "transpose_5h",
      "the deck's listing: the tile of 32 x 33",
      "D1 transpose padded", 1024, 1024, 1024, 1,
      RUNG_HISTORICAL | RUNG_LISTING | RUNG_DECK_RATE, 150.6)
+RUNG(6, "6-historical", "transpose_6h",
+     "several elements a thread, which the deck says without code: blocks of 32 x 8, four each",
+     "D1 transpose multi", 64, 512, 256, 4, RUNG_HISTORICAL | RUNG_LISTING | RUNG_DECK_RATE, 238.4)
 #endif
 #ifdef HISTORICAL_STENCIL1D
 RUNG(2, "2-listing", "stencil1d_2l",
@@ -75,6 +78,11 @@ RUNG(4, "4-historical", "vector_4h",
 RUNG(5, "5-historical", "vector_5h",
      "the deck's listing: a bounds check and N / M + 1 blocks, one too many where M divides N",
      "D1 add<<<N/M + 1, M>>>", 32, 1024, 512, 1, RUNG_HISTORICAL | RUNG_LISTING, 0)
+#endif
+#ifdef HISTORICAL_SAXPY
+RUNG(5, "5-historical", "saxpy_5h",
+     "the deck's saxpy: one thread an element, and a bounds check",
+     "D1 saxpy", 32, 1024, 256, 1, RUNG_HISTORICAL | RUNG_LISTING, 0)
 #endif
 #ifdef HISTORICAL_MATMUL
 RUNG(1, "1-historical", "matmul_1h",
@@ -110,6 +118,9 @@ RUNG(-1, "d0-tiles", "matmul_d0_tiles",
 
 // --- reduction, D0 and D4: int, one result a block
 
+// D0's shader of this listing reads and writes one buffer: a block may overwrite elements that
+// another has yet to read. D4 counts 4,227,394 accesses for 4,194,304 elements in blocks of 128;
+// the four launches read 4,227,330 words and write 33,027.
 extern "C" __global__ void reduce_1h_sum_int32_int32(const int *in, int *out, unsigned) {
     extern __shared__ int sdata[];
     const unsigned tid = threadIdx.x, i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -124,7 +135,8 @@ extern "C" __global__ void reduce_1h_sum_int32_int32(const int *in, int *out, un
         out[blockIdx.x] = sdata[0];
 }
 
-// D4 prints the condition `index < blockDim.x / s`: 8,128 elements of a block then give 539.
+// D4 prints the condition `index < blockDim.x / s`: the numbers 0 to 127, whose sum is 8,128, then
+// give 539. The decks name 2-way conflicts at every step; a block of 128 has 2, 4, 8, 8, 4, 2 ways.
 extern "C" __global__ void reduce_2h_sum_int32_int32(const int *in, int *out, unsigned) {
     extern __shared__ int sdata[];
     const unsigned tid = threadIdx.x, i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -298,6 +310,21 @@ extern "C" __global__ void transpose_5h_move_uint32_uint32(const float *in, floa
     out[j * rows + i] = tile[threadIdx.x][threadIdx.y];
 }
 
+// The deck has no code of this rung.
+extern "C" __global__ void transpose_6h_move_uint32_uint32(const float *in, float *out, int rows,
+                                                           int cols) {
+    __shared__ float tile[32][33];
+    int i = blockIdx.x * 32 + threadIdx.x;
+    int j = blockIdx.y * 32 + threadIdx.y;
+    for (int k = 0; k < 32; k += blockDim.y)
+        tile[threadIdx.y + k][threadIdx.x] = in[(j + k) * cols + i];
+    __syncthreads();
+    i = blockIdx.y * 32 + threadIdx.x;
+    j = blockIdx.x * 32 + threadIdx.y;
+    for (int k = 0; k < 32; k += blockDim.y)
+        out[(j + k) * rows + i] = tile[threadIdx.x][threadIdx.y + k];
+}
+
 // --- stencil, D1: int; `in` points at the first element that has three neighbours before it
 
 #define RADIUS 3
@@ -340,6 +367,14 @@ extern "C" __global__ void vector_5h_add_int32_int32(const int *a, const int *b,
     const int index = threadIdx.x + blockIdx.x * blockDim.x;
     if (index < n)
         c[index] = a[index] + b[index];
+}
+
+// The deck's saxpy stores into y.
+extern "C" __global__ void saxpy_5h_saxpy_float32_float32(const float *x, const float *y,
+                                                          float *out, int n, float a) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        out[i] = a * x[i] + y[i];
 }
 
 // --- matrix multiplication, D2: float; `m` x `k` times `k` x `n`

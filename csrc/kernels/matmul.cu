@@ -35,7 +35,7 @@
 //   the deck's microseconds for 1024 x 1024 float32 on an M2090
 RUNG(1, "naive", "matmul_1",
      "one thread per output: two loads from global memory for every multiplication and addition",
-     "D2 matmul naive", 1024, 1024, 1024, 1, 0, 29630)
+     "D2 matmul naive", 256, 1024, 1024, 1, 0, 29630)
 RUNG(2, "shared", "matmul_2",
      "tiles of 32 x 32 in shared memory: each loaded word serves 32 threads",
      "D2 matmul shared memory", 1024, 1024, 1024, 1, 0, 9440)
@@ -87,7 +87,9 @@ __device__ inline uint64 tile_column() { return static_cast<uint64>(blockIdx.x) 
 
 template <class T>
 __device__ void matmul_1(const T *a, const T *b, T *c, uint64 m, uint64 n, uint64 k) {
-    const uint64 row = tile_row() + threadIdx.y, column = tile_column() + threadIdx.x;
+    // Blocks of 32 x 32 or, for GPUs of smaller blocks, fewer rows.
+    const uint64 row = tile_row() / TILE * blockDim.y + threadIdx.y;
+    const uint64 column = tile_column() + threadIdx.x;
     if (row >= m || column >= n)
         return;
     T sum = 0;

@@ -61,6 +61,7 @@ MICRO_CAPS(ROW)
 #define ROW(spilled) PROBE("micro_registers_spilled_" #spilled, "register_pressure", #spilled " of 40 values in local memory")
 MICRO_SPILLED(ROW)
 #undef ROW
+PROBE("micro_tree", "trees", "each thread adds `degree` adjacent numbers: a level of a tree")
 PROBE("micro_grid_stride", "block_size", "a copy by any number of blocks of any size")
 // clang-format on
 #else
@@ -355,6 +356,19 @@ __device__ void pressure(const float *from, float *to, uint64 n, unsigned steps)
         asm volatile("" ::: "memory");
     }
     to[i] = sum;
+}
+
+// --- trees: a level of a tree of any degree; with degree n, one thread adds all.
+
+extern "C" __global__ void micro_tree(const unsigned *from, unsigned *to, uint64 n, uint64 degree) {
+    const uint64 k = global_thread();
+    if (k * degree >= n)
+        return;
+    const uint64 end = min((k + 1) * degree, n);
+    unsigned sum = from[k * degree];
+    for (uint64 i = k * degree + 1; i < end; i++)
+        sum += from[i];
+    to[k] = sum;
 }
 
 // --- block_size

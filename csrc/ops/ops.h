@@ -84,6 +84,7 @@ struct ops_choice {
     const struct reg_rung *rung;
     const struct reg_signature *signature;
     unsigned block;                  /* threads; 0 on the cpu */
+    unsigned blocks;                 /* of a reduction's first pass, at most; 0: the planner's */
     bool any_rung;                   /* the caller named none: a planner may choose a lower one */
     bool any_block;                  /* likewise: a GPU of smaller blocks has a smaller one */
     const struct ops_tuning *tuning; /* NULL: the table's values; sweeps set others */
@@ -165,6 +166,8 @@ OPS_PLANNER(historical);
 
 /* The rung has one launch; argument 3 is the result's address. */
 bool ops_reduce_is_single_pass(const struct ops_choice *choice);
+/* Whether a caller may choose the number of blocks. */
+bool ops_reduce_has_free_grid(const struct ops_choice *choice);
 
 /* ops_reduce_call.c. Reduces n > 0 elements of the host to one accumulator. */
 enum status ops_reduce(struct ops_queue *queue, const struct ops_choice *choice,

@@ -36,9 +36,11 @@ static enum status plan_pass(struct ops_queue *queue, const struct ops_choice *c
         return refuse(choice, "array",
                       "in each pass a multiple of a block's elements, as a power of two is", count);
     uint64_t blocks = count / portion;
-    if (!rung->items_per_thread)
-        for (blocks = 1; blocks < CASCADED_BLOCKS && 2 * blocks <= count / portion;)
+    if (!rung->items_per_thread) {
+        const uint64_t most = choice->blocks ? choice->blocks : CASCADED_BLOCKS;
+        for (blocks = 1; 2 * blocks <= most && 2 * blocks <= count / portion;)
             blocks *= 2;
+    }
     step->grid[0] = (unsigned)blocks;
     step->block[0] = block;
     step->shared_bytes =
@@ -108,9 +110,11 @@ static enum status plan_transpose(const struct ops_choice *choice, const uint64_
     if (number == 1)
         return columns ? cover(choice, step, rows, 1, choice->block, 1)
                        : refuse(choice, "shape", "a column", 0);
-    const bool tiled = number > 3;
-    return cover(choice, step, tiled ? columns : rows, tiled ? rows : columns, 32,
-                 choice->block / 32);
+    const bool tiled = number > 3, several = number == 6;
+    const enum status status = cover(choice, step, tiled ? columns : rows, tiled ? rows : columns,
+                                     32, several ? 32 : choice->block / 32);
+    step->block[1] = choice->block / 32;
+    return status;
 }
 
 /* numbers: as ops_stencil1d.c. The listing's input begins RADIUS elements later: every output has
@@ -153,6 +157,18 @@ static enum status plan_add(const struct ops_choice *choice, uint64_t n, struct 
     }
 }
 
+static enum status plan_saxpy(const struct ops_choice *choice, const uint64_t *numbers,
+                              struct ops_step *step) {
+    const uint64_t n = numbers[0];
+    if (n > ITEMS_MAX - choice->block)
+        return refuse(choice, "x", "at most 2^31 - 1 threads", n);
+    step->values[step->value_count++] = n;
+    step->values[step->value_count++] = numbers[1];
+    step->grid[0] = (unsigned)ceil_div(n, choice->block);
+    step->block[0] = choice->block;
+    return STATUS_OK;
+}
+
 /* numbers: rows, columns and depth. */
 static enum status plan_matmul(const struct ops_choice *choice, const uint64_t *numbers,
                                struct ops_step *step) {
@@ -190,5 +206,7 @@ enum status ops_historical_plan(struct ops_queue *queue, const struct ops_choice
         return plan_stencil(choice, problem->numbers, step);
     if (strcmp(family, "add") == 0)
         return plan_add(choice, problem->numbers[0], step);
+    if (strcmp(family, "saxpy") == 0)
+        return plan_saxpy(choice, problem->numbers, step);
     return plan_matmul(choice, problem->numbers, step);
 }

@@ -164,7 +164,7 @@ enum status ops_matmul_plan(struct ops_queue *queue, const struct ops_choice *ch
         step->block[0] = TILE;
         step->block[1] = fits.block / TILE;
         x = ceil_div(columns, TILE);
-        y = ceil_div(rows, TILE);
+        y = ceil_div(rows, fits.rung->number == 1 ? step->block[1] : TILE);
     } else {
         step->block[0] = fits.block;
         if (tiling)

@@ -24,6 +24,8 @@ enum {
 /* Blocks of the rungs with even chunks. */
 static uint64_t chunks(const struct ops_queue *queue, const struct ops_choice *choice,
                        uint64_t vectors) {
+    if (choice->blocks)
+        return choice->blocks < vectors ? choice->blocks : vectors;
     const uint64_t vectors_a_block =
         ops_tuned(choice, OPS_TUNING_reduce_chunk_vectors) * choice->block;
     const uint64_t blocks = (vectors - 1) / vectors_a_block + 1;
@@ -53,6 +55,8 @@ static uint64_t pass_blocks(const struct ops_queue *queue, const struct ops_choi
     if (rung->number >= SHARES)
         return n * item > VECTOR ? chunks(queue, choice, n * item / VECTOR) : 1;
     /* A grid-stride loop: as many blocks as can be resident, or one for a short rest. */
+    if (choice->blocks)
+        return choice->blocks < blocks ? choice->blocks : blocks;
     if (n <= block * ops_tuned(choice, OPS_TUNING_reduce_one_block_items))
         return 1;
     const uint64_t wanted = ops_tuned(choice, OPS_TUNING_reduce_blocks),
@@ -82,6 +86,12 @@ static enum status plan_pass(struct ops_queue *queue, const struct ops_choice *c
 /* Rungs of the host have no numbers. */
 bool ops_reduce_is_single_pass(const struct ops_choice *choice) {
     return choice->rung->number >= SINGLE_PASS;
+}
+
+bool ops_reduce_has_free_grid(const struct ops_choice *choice) {
+    const struct reg_rung *rung = choice->rung;
+    return strcmp(choice->family->name, "reduce") == 0 && !(rung->flags & RUNG_HOST) &&
+           !rung->items_per_thread && rung->number < BULK;
 }
 
 /* The choice or, if the caller named no rung and the array is too short for the rung that draws
@@ -124,8 +134,10 @@ static enum status plan_passes(struct ops_queue *queue, const struct ops_choice 
     const struct reg_signature *signature = choice->signature;
     const size_t accumulator = dtype_size(signature->accumulator);
     uint64_t offsets[OPS_STEPS_MAX], bytes = 0, count = n;
+    struct ops_choice pass = *choice; /* the caller's grid is the first pass's */
     do {
-        const uint64_t blocks = pass_blocks(queue, choice, count, dtype_size(signature->items));
+        const uint64_t blocks = pass_blocks(queue, &pass, count, dtype_size(signature->items));
+        pass.blocks = 0;
         struct ops_step *step = &plan->steps[plan->step_count];
         if (blocks > GRID_MAX || plan->step_count == OPS_STEPS_MAX)
             return status_fail(STATUS_UNFIT,

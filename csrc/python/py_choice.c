@@ -293,7 +293,7 @@ static const struct reg_rung *find_rung(const struct reg_family *family, PyObjec
     return NULL;
 }
 
-static int choose_block(PyObject *block, const struct reg_rung *rung, unsigned *chosen) {
+static int choose_threads(PyObject *block, const struct reg_rung *rung, unsigned *chosen) {
     *chosen = rung->block_default;
     if (!py_given(block))
         return 0;
@@ -324,6 +324,40 @@ static int choose_block(PyObject *block, const struct reg_rung *rung, unsigned *
     }
     *chosen = (unsigned)threads;
     return 0;
+}
+
+/* The blocks of a grid, where the rung's planner leaves a choice. */
+static int choose_grid(PyObject *blocks, struct ops_choice *choice) {
+    if (!ops_reduce_has_free_grid(choice)) {
+        PyErr_Format(PyExc_ValueError,
+                     "blocks: rung '%s' of %s has a grid of its own; leave blocks out, or use "
+                     "reduce's variants 7 to 11 or '7-historical'",
+                     choice->rung->name, choice->family->name);
+        return -1;
+    }
+    const long long wanted = PyIndex_Check(blocks) ? PyLong_AsLongLong(blocks) : 0;
+    if (wanted == -1 && PyErr_Occurred())
+        PyErr_Clear();
+    if (PyBool_Check(blocks) || wanted < 1 || wanted > INT32_MAX) {
+        PyErr_Format(PyExc_ValueError, "blocks: must be an integer from 1 to 2^31 - 1, not %R",
+                     blocks);
+        return -1;
+    }
+    choice->blocks = (unsigned)wanted;
+    return 0;
+}
+
+/* block= is a number of threads or, from a caller that names the grid too, (threads, blocks). */
+static int choose_block(PyObject *block, struct ops_choice *choice) {
+    PyObject *blocks = NULL;
+    if (block && PyTuple_Check(block) && PyTuple_Size(block) == 2) {
+        blocks = PyTuple_GetItem(block, 1);
+        block = PyTuple_GetItem(block, 0);
+    }
+    choice->any_block = !py_given(block);
+    if (choose_threads(block, choice->rung, &choice->block))
+        return -1;
+    return py_given(blocks) ? choose_grid(blocks, choice) : 0;
 }
 
 /* --- devices */
@@ -409,14 +443,13 @@ int py_choose_kernel_device(struct py_state *state, PyObject *device,
 /* Chooses the rung for the target's kind of device. */
 static int choose_rung(const struct py_problem *problem, const struct reg_rung *rung, bool any,
                        PyObject *block, struct py_target *target) {
-    target->choice = (struct ops_choice){
-        .family = problem->family, .rung = rung, .any_rung = any, .any_block = !py_given(block)};
+    target->choice = (struct ops_choice){.family = problem->family, .rung = rung, .any_rung = any};
     target->choice.signature = find_signature(problem, rung, &target->items);
     if (!target->choice.signature) {
         raise_no_signature(problem, rung);
         return -1;
     }
-    return choose_block(block, rung, &target->choice.block);
+    return choose_block(block, &target->choice);
 }
 
 int py_choose_on(const struct py_problem *problem, PyObject *variant, PyObject *block,

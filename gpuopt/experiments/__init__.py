@@ -29,6 +29,7 @@ from gpuopt.experiments.overlap import overlap
 from gpuopt.experiments.register_pressure import register_pressure
 from gpuopt.experiments.several_gpus import several_gpus
 from gpuopt.experiments.texture import texture
+from gpuopt.experiments.trees import trees
 from gpuopt.util.names import nearest
 
 # The one list: the command line, the tests and the README iterate it.
@@ -50,6 +51,7 @@ EXPERIMENTS: dict[str, Callable[..., Experiment]] = {
         launch_overhead,
         global_sync,
         several_gpus,
+        trees,
     )
 }
 

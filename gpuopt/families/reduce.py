@@ -97,6 +97,7 @@ def reduce(
     out: np.ndarray | None = None,
     initial: Any = ...,
     block: int | None = None,
+    blocks: int | None = None,
     device: DeviceName | str | None = None,
 ) -> Any:
     """Reduce an array to one value on a rung of the reduction ladder, or along axes.
@@ -148,7 +149,12 @@ def reduce(
         negative zeros is a negative zero.
     block : int, optional
         Threads per block, a power of two from 32 to 1024, if the rung leaves a choice
-        (`gpuopt.rungs`: 1 to 8 do). Default: the deck's 128, or the rung's own.
+        (`gpuopt.rungs`: 1 to 8 do). Default: the deck's 128, or the rung's own. The deck's ten
+        instances for blocks of 512 to 1 are "6-historical".
+    blocks : int, optional
+        Blocks of the first pass, at most, on rungs 7 to 11 and "7-historical"; fewer where there
+        are fewer elements. Deck D4 found 64 to 256 blocks of 128 threads best on a G80. Default:
+        as many as can be resident; the deck's 64 for "7-historical".
     device : str, optional
         "cuda", "cuda:1", "sim", "sim:g80" (a simulated GPU) or "cpu". Default: that of an enclosing
         `gpuopt.profile`; else the environment's GPUOPT_DEVICE; else a GPU if there is one (and,
@@ -173,9 +179,10 @@ def reduce(
         masked arrays, `numpy.matrix`; a `dtype` that elements on a device are not converted to
         (floats to integers, complex ones).
     ValueError
-        An unknown op, variant, block or device; "min" or "max" of an empty array without
-        `initial`; an axis that is named twice; an array that is not on the device named; an `out`
-        that shares memory with it; missing values of pandas' nullable types.
+        An unknown op, variant, block or device; `blocks` for a rung without the choice; "min" or
+        "max" of an empty array without `initial`; an axis that is named twice; an array that is
+        not on the device named; an `out` that shares memory with it; missing values of pandas'
+        nullable types.
     OverflowError
         An `initial` that the result's integer type does not hold.
     AxisError
@@ -219,4 +226,5 @@ def reduce(
     >>> gpuopt.reduce([[1, 5, 2], [7, 0, 7]], "argmax", axis=1, device="cpu")
     array([1, 0])
     """
-    return _run(array, op, axis, keepdims, variant, dtype, out, initial, block, device)
+    launch = block if blocks is None else (block, blocks)
+    return _run(array, op, axis, keepdims, variant, dtype, out, initial, launch, device)

@@ -111,11 +111,14 @@ class Size:
     trials : list of Trial
     refused : list of (str, str)
         Choices that do not take the problem, and why.
+    n : int
+        The number of items that was asked for.
     """
 
     title: str
     trials: list[Trial] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
+    n: int = 0
 
     @property
     def best(self) -> Trial | None:
@@ -225,13 +228,17 @@ class Sweep(Result):
         lines += ["", *meanings.values()] if meanings else []
         return "\n".join(line.rstrip() for line in lines)
 
-    def plot(self, size: int = -1, ax: Axes | None = None) -> Axes:
-        """Draw the fastest choices for one size with matplotlib; the library's is hatched.
+    def plot(self, size: int | None = None, ax: Axes | None = None) -> Axes:
+        """Draw each rung's best time over the number of items, or the choices for one size.
+
+        The first is the last chart of decks D0 and D4:
+        ``sweep("reduce", [2**k for k in range(17, 26)], dtype="int32").plot()``.
 
         Parameters
         ----------
-        size : int
-            Index into `sizes`. Default: the last, the largest.
+        size : int, optional
+            Index into `sizes`: draw its fastest choices; the library's is hatched. Default: a line
+            for each rung over all sizes; where there is but one number of items, its choices.
         ax : matplotlib.axes.Axes, optional
             Where to draw; default: a new figure.
 
@@ -246,9 +253,15 @@ class Sweep(Result):
         ImportError
             matplotlib is missing; the message names the extra that brings it.
         """
+        where, of_all = self.device.description, len({each.n for each in self.sizes})
+        if size is None and of_all > 1 and of_all == len(self.sizes):
+            return experiment_plots.sweep_over_sizes(
+                self.sizes, f"{self.family}, all rungs", where, ax
+            )
+        size = -1 if size is None else size
         if not -len(self.sizes) <= size < len(self.sizes):
             raise ValueError(f"size: {size} is not an index of the {len(self.sizes)} sizes")
-        return experiment_plots.sweep(self.sizes[size], self.device.description, ax)
+        return experiment_plots.sweep(self.sizes[size], where, ax)
 
     def records(self) -> list[dict[str, Any]]:
         """Return a flat dict for each trial, as ``pandas.DataFrame`` takes them; times in us."""
@@ -482,7 +495,7 @@ def sweep(
             "gpuopt.profile; device='cuda' or 'cpu' gives times"
         )
     made = [
-        make
+        (each, make)
         for each in _items(family, n, described.kind)
         for make in _subjects(family, each, dtype, described.name)
     ]
@@ -494,7 +507,7 @@ def sweep(
         datetime.now(UTC).isoformat(timespec="seconds"),
         _core.__version__,
     )
-    for at, make in enumerate(made):
+    for at, (items, make) in enumerate(made):
         progress(f"{family}, problem {at + 1} of {len(made)}", at / len(made))
-        swept.sizes.append(_measure(make(), family, described.kind))
+        swept.sizes.append(replace(_measure(make(), family, described.kind), n=items))
     return swept

@@ -97,7 +97,11 @@ def _check_lines(found: Experiment, x: str, keys: list[str], points: list[tuple[
 
 
 def _lines(
-    ax: Axes, places: Sequence[Any], values: Sequence[float | None], groups: Sequence[str]
+    ax: Axes,
+    places: Sequence[Any],
+    values: Sequence[float | None],
+    groups: Sequence[str],
+    log: bool = False,
 ) -> None:
     ticks = sorted({place for place in places if place is not None})
     for at, group in enumerate(dict.fromkeys(groups)):
@@ -114,7 +118,10 @@ def _lines(
         ax.set_xscale("log", base=2)
     ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     ax.minorticks_off()
-    ax.set_ylim(bottom=0)
+    if log:
+        ax.set_yscale("log")
+    else:
+        ax.set_ylim(bottom=0)
     ax.grid(True, color=PALE, lw=0.5)
     if any(groups):
         ax.legend(fontsize=SMALL, frameon=False, ncols=1 + len(set(groups)) // 4)
@@ -135,4 +142,23 @@ def sweep(size: SweepSize, where: str, ax: Axes | None) -> Axes:
         bar.set_label("the library's choice" if trial.default else None)
     if any(trial.default for trial in shown):
         ax.legend(fontsize=SMALL, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    return ax
+
+
+def sweep_over_sizes(sizes: list[SweepSize], title: str, where: str, ax: Axes | None) -> Axes:
+    """Draw a line for each rung: the time of its best choice over the number of items."""
+    best: dict[str, dict[int, float]] = {}
+    for size in sizes:
+        for trial in size.trials:
+            times = best.setdefault(trial.rung, {})
+            times[size.n] = min(times.get(size.n, trial.seconds), trial.seconds)
+    if not best:
+        raise ValueError("size: no choice takes any of the sizes; there is nothing to draw")
+    points = [(n, 1e6 * each, rung) for rung, times in best.items() for n, each in times.items()]
+    ax = _axes(ax, 5.2, title, where)
+    _lines(ax, *map(list, zip(*points, strict=True)), log=True)
+    if len({size.n for size in sizes}) > 5:
+        ax.tick_params("x", labelsize=SMALL, labelrotation=30)
+    ax.set_xlabel("items")
+    ax.set_ylabel("us, median, the best block")
     return ax

@@ -102,6 +102,7 @@ TransposeRung: TypeAlias = Literal[
     "3-historical",
     "4-historical",
     "5-historical",
+    "6-historical",
     "serial",
     "openmp",
     "simd",

@@ -486,3 +486,16 @@ def test_wrong_result_raises_verification_error():
     with pytest.raises(gpuopt.VerificationError, match="kernel micro_grid_stride gave it"):
         lab.measure([trial(32, lambda got: "it")], cold=True)
     assert oracle.wrong(np.array([np.nan]), np.array([np.nan]), 1.0)
+
+
+@pytest.mark.parametrize("n", [2, 3, 1000, 4096])
+def test_trees_have_the_steps_of_the_theory(n):
+    found = experiments.trees(n, device="sim:g80")
+    for row in found.rows[2:]:
+        degree = int(row.name.split()[1])
+        tree = models.tree_reduction(n, degree)
+        assert row.values["launches"] == tree.steps
+    one = found["one thread"].values
+    assert (one["launches"], one["threads"], one["depth"]) == (1, 1, n - 1)
+    with pytest.raises(ValueError, match="n: must be at least 2"):
+        experiments.trees(1, device="sim")

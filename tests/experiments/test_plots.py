@@ -82,6 +82,35 @@ def test_sweep_is_ranked_and_the_library_s_choice_is_hatched():
     assert ax.get_legend() is not None
 
 
+def test_sweep_over_sizes_has_a_line_for_each_rung():
+    """The last chart of decks D0 and D4: the best block of each rung."""
+    sizes = [
+        Size(
+            f"sum of {n}",
+            [
+                Trial(rung, rung, block, timing=Timing([cost * n * block * 1e-12] * 3))
+                for rung, cost in (("1 a", 8), ("7 b", 1))
+                for block in (64, 128)
+                if rung == "1 a" or n > 1 << 17
+            ],
+            n=n,
+        )
+        for n in (1 << 17, 1 << 18, 1 << 21)
+    ]
+    found = Sweep(gpuopt.devices()[0], "reduce", "int32", sizes)
+    ax = found.plot()
+    lines = {line.get_label(): line for line in ax.lines}
+    assert list(lines["1 a"].get_xdata()) == [1 << 17, 1 << 18, 1 << 21]
+    assert list(lines["1 a"].get_ydata()) == pytest.approx(
+        [8 * 64e-6 * (1 << k) for k in (17, 18, 21)]
+    )
+    assert list(lines["7 b"].get_xdata()) == [1 << 18, 1 << 21]
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    assert len(found.plot(0).patches) == 2  # one size alone: its choices
+    again = gpuopt.Sweep.from_dict(found.to_dict())
+    assert [size.n for size in again.sizes] == [size.n for size in sizes]
+
+
 def test_sweep_without_trials_is_refused():
     with pytest.raises(ValueError, match="no choice takes sum of 8"):
         swept([]).plot()

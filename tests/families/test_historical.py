@@ -6,7 +6,7 @@ from fake_driver import with_fake
 
 import gpuopt
 
-FAMILIES = ("reduce", "transpose", "stencil1d", "add", "matmul")
+FAMILIES = ("reduce", "transpose", "stencil1d", "add", "saxpy", "matmul")
 OF_REDUCE = [rung for rung in gpuopt.rungs("reduce") if rung.historical]
 D2 = [rung for rung in gpuopt.rungs("matmul") if rung.listing and rung.number]
 D0 = ["d0-plain", "d0-tile-of-a", "d0-tiles"]
@@ -65,6 +65,46 @@ def test_passes_and_blocks_are_the_decks():
     assert pairs.shared_load_conflicts > 0 == halves.shared_load_conflicts
 
 
+@pytest.mark.parametrize(
+    ("variant", "blocks", "grids"),
+    [
+        (7, 64, [64, 1]),
+        (8, 64, [64, 1]),
+        (9, 10, [10, 1]),
+        (10, 64, [64, 1]),
+        (11, 64, [64]),
+        ("7-historical", 256, [256, 1]),
+        ("7-historical", 1, [1]),
+        (7, 1, [1]),
+    ],
+)
+def test_blocks_are_the_callers(variant, blocks, grids, rng):
+    x = rng.integers(-(2**31), 2**31, 1 << 18, dtype=np.int32)
+    counted = gpuopt.profile(
+        gpuopt.reduce, x, variant=variant, blocks=blocks, dtype=np.int32, device="sim:g80"
+    )
+    assert counted.result == x.sum(dtype=np.int32)
+    assert [launch.grid[0] for launch in counted.launches] == grids
+
+
+@pytest.mark.parametrize("n", [1, 5, 1000, 4097])
+def test_more_blocks_than_elements_are_not_launched(n, rng):
+    x = rng.integers(-100, 100, n)
+    for variant in (7, 8, 9, 10, 11):
+        got = gpuopt.reduce(x, variant=variant, blocks=1000, device="sim:g80")
+        assert got == x.sum()
+
+
+def test_blocks_that_a_rung_does_not_take():
+    x = np.ones(256, np.int32)
+    for call in ({"variant": 3}, {"variant": 13}, {"device": "cpu"}, {"axis": 0}):
+        with pytest.raises(ValueError, match=r"blocks: rung .* grid of its own"):
+            gpuopt.reduce(x, blocks=64, **{"device": "sim", **call})
+    for wrong in (0, -1, 2.5, "64", True, 2**40):
+        with pytest.raises(ValueError, match="blocks: must be an integer from 1"):
+            gpuopt.reduce(x, variant=7, blocks=wrong, device="sim")
+
+
 def test_the_last_warp_is_a_race_since_volta():
     x = np.ones(1 << 10, np.int32)
     for variant in ("6-historical", "7-historical"):
@@ -72,7 +112,7 @@ def test_the_last_warp_is_a_race_since_volta():
         assert {each.kind for each in found} == {"race in shared memory"}
 
 
-@pytest.mark.parametrize("number", range(1, 6))
+@pytest.mark.parametrize("number", range(1, 7))
 @pytest.mark.parametrize("shape", [(1024, 1024), (256, 1280)])
 def test_transposes(number, shape, rng):
     a = rng.random(shape, np.float32)
@@ -110,6 +150,13 @@ def test_additions(number, n, grid, rng):
     np.testing.assert_array_equal(clean(gpuopt.add, x, y, variant=variant, device="sim:k40"), x + y)
     counted = gpuopt.profile(gpuopt.add, x, y, variant=variant, device="sim:k40")
     assert counted.launches[0].grid[0] == grid
+
+
+@pytest.mark.parametrize("n", [1, 1000, 1 << 14])
+def test_saxpy(n, rng):
+    x, y = rng.random((2, n), np.float32)
+    got = clean(gpuopt.saxpy, 2.5, x, y, variant="5-historical", device="sim:k40")
+    np.testing.assert_allclose(got, 2.5 * x.astype(float) + y, atol=2**-21)  # a rounding or two
 
 
 @pytest.mark.parametrize("rung", D2, ids=lambda rung: rung.name)
@@ -197,7 +244,50 @@ def test_beside_ours():
     with pytest.raises(ValueError, match=r"historical: .*use one of 1, 2, 3, 4, 5, 6, 7"):
         gpuopt.source("reduce", 9, historical=True)
     with pytest.raises(ValueError, match=r"historical: .*no rung of it has one"):
-        gpuopt.source("saxpy", 1, historical=True)
+        gpuopt.source("roofline", 0, historical=True)
+
+
+def test_misprints_stand_at_the_listings():
+    first, second = (gpuopt.source("reduce", f"{k}-historical").text for k in (1, 2))
+    assert "reads and writes one buffer" in first
+    assert "539" in second and "2, 4, 8, 8, 4, 2 ways" in second
+
+
+def test_accesses_of_the_first_listing_are_those_of_its_comment():
+    """A quarter of the comment's size: the launches read and write the same words, 128 fewer."""
+    x = np.ones(1 << 14, np.int32)
+    counted = gpuopt.profile(
+        gpuopt.reduce, x, variant="1-historical", block=128, dtype=np.int32, device="sim:g80"
+    )
+    reads, writes = [1 << 22, 1 << 15, 256, 2], [1 << 15, 256, 2, 1]
+    assert (sum(reads), sum(writes)) == (4227330, 33027)
+    counters = counted.counters  # the last two of four levels
+    assert counters.global_load_bytes == 4 * ((1 << 14) + 128)
+    assert counters.global_store_bytes == 4 * (128 + 1)
+
+
+def test_misprinted_condition_gives_what_the_listing_says():
+    """A model of the block, as D4 prints it: 0 to 127, of which only a few are added."""
+    shared = np.arange(128)
+    for s in (1, 2, 4, 8, 16, 32, 64):
+        index = 2 * s * np.arange(128)
+        index = index[index < 128 // s]
+        shared[index] += shared[index + s]
+    assert (shared[0], np.arange(128).sum()) == (539, 8128)
+
+
+def test_conflicts_of_the_second_listing_are_those_of_its_comment():
+    ways = [
+        max(
+            gpuopt.models.bank_conflicts("g80", addresses).ways
+            for first in range(0, 128, 32)
+            for addresses in [[4 * 2 * s * t if 2 * s * t < 128 else None
+                               for t in range(first, first + 32)]]
+            if any(address is not None for address in addresses)
+        )
+        for s in (1, 2, 4, 8, 16, 32, 64)
+    ]  # fmt: skip
+    assert ways == [2, 4, 8, 8, 4, 2, 1]
 
 
 @pytest.mark.parametrize("variant", ["1-historical", "6-historical"])

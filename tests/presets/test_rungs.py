@@ -18,7 +18,7 @@ FORBIDDEN = re.compile(
     r"bytes of shared memory, static and dynamic, are more than the \d+ of"
     r"|: 1024 threads a block are more than the 512"
 )
-TILES_OF_1024 = {"naive", "shared"}  # deck D2's blocks of 32 x 32 threads, for a Fermi
+TILES_OF_1024 = {"shared"}  # deck D2's tile of 32 x 32, a thread an element, for a Fermi
 every_preset = pytest.mark.parametrize("preset", PRESETS)
 every_family = pytest.mark.parametrize("family", FAMILIES)
 
