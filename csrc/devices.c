@@ -23,11 +23,13 @@ enum status device_find(const char *argument, const char *name, const struct dev
             *which = colon ? colon + 1 : "";
             return STATUS_OK;
         }
+    char list[256];
+    sim_device_names(list, sizeof list);
     return status_fail(
         STATUS_BAD_VALUE,
-        "%s: '%.64s' is not a device; use 'cuda', 'cuda:1' (a GPU by number), 'sim', "
-        "'sim:g80' (a simulated GPU by name) or 'cpu'",
-        argument, name);
+        "%s: '%.64s' is not a device; use 'cuda', 'cuda:1' (a GPU by number), 'cpu', "
+        "'sim', or a simulated GPU by name: %s",
+        argument, name, list);
 }
 
 enum status devices_about(struct devices_about *about) {
@@ -41,3 +43,5 @@ enum status devices_about(struct devices_about *about) {
 }
 
 void devices_leaks(uint64_t *count, uint64_t *bytes) { sim_device_leaks(count, bytes); }
+
+void devices_progress(uint64_t *ended, uint64_t *blocks) { sim_device_progress(ended, blocks); }

@@ -16,6 +16,10 @@ enum status devices_about(struct devices_about *about);
 /* Memory that simulated GPUs of this process still held when their queues were closed. */
 void devices_leaks(uint64_t *count, uint64_t *bytes);
 
+/* Blocks that have ended, and all, of the launch that a simulated GPU of this process runs; of
+ * several, that of any; 0 and 0 if none runs. */
+void devices_progress(uint64_t *ended, uint64_t *blocks);
+
 /* Calls `found` for each kernel of a PTX text that has a body, for any device: first with no type,
  * then for each parameter with its type, as "u64", and size. A result other than 0 ends it. */
 typedef int devices_entry_function(void *state, const char *kernel, const char *type, size_t bytes);

@@ -133,6 +133,14 @@ static enum status fail_launch(const struct sim_queue *queue, const struct sim_e
 
 /* --- count, open, close, info */
 
+void sim_device_names(char *list, size_t size) {
+    size_t length = 0;
+    *list = '\0';
+    for (size_t i = 0; sim_preset_at(i) && length < size; i++)
+        length += (size_t)snprintf(list + length, size - length, "%s'sim:%s'", i ? ", " : "",
+                                   sim_preset_at(i)->name);
+}
+
 static enum status find_preset(const char *which, const struct sim_preset **found) {
     if (!*which)
         which = "h200";
@@ -145,10 +153,7 @@ static enum status find_preset(const char *which, const struct sim_preset **foun
         *found = sim_preset_at(index);
         return STATUS_OK;
     }
-    size_t length = 0;
-    for (size_t i = 0; sim_preset_at(i) && length < sizeof list; i++)
-        length += (size_t)snprintf(list + length, sizeof list - length, "%s'sim:%s'", i ? ", " : "",
-                                   sim_preset_at(i)->name);
+    sim_device_names(list, sizeof list);
     return status_fail(STATUS_BAD_VALUE, "device: 'sim:%.32s' is not a device; use one of %s",
                        which, list);
 }
@@ -449,8 +454,22 @@ static enum status sim_device_kernel_resources(struct device *device,
     return STATUS_OK;
 }
 
-static int poll(void *state) {
+/* Blocks of the launch that was last heard of, in this process; 0 of 0: none runs. */
+static uint64_t blocks_ended, blocks_all;
+
+void sim_device_progress(uint64_t *ended, uint64_t *blocks) {
+    *blocks = __atomic_load_n(&blocks_all, __ATOMIC_RELAXED);
+    *ended = __atomic_load_n(&blocks_ended, __ATOMIC_RELAXED);
+}
+
+static void note_progress(uint64_t ended, uint64_t blocks) {
+    __atomic_store_n(&blocks_ended, ended, __ATOMIC_RELAXED);
+    __atomic_store_n(&blocks_all, blocks, __ATOMIC_RELAXED);
+}
+
+static int poll(void *state, uint64_t ended, uint64_t blocks) {
     struct device *device = state;
+    note_progress(ended, blocks);
     return device->interrupted && device->interrupted(device->interrupted_state);
 }
 
@@ -538,6 +557,7 @@ static enum status sim_device_launch(struct device *device, const struct device_
     if (status)
         return status;
     sim_launch(queue->gpu, &request, &report, &error);
+    note_progress(0, 0);
     sim_home_end(queue->home);
     status =
         error.status == SIM_ARGUMENT &&

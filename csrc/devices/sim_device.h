@@ -8,8 +8,13 @@
 
 extern const struct device_ops sim_device_ops;
 
+/* Writes the names of the simulated GPUs, quoted: "'sim:g80', 'sim:gt200'". */
+void sim_device_names(char *list, size_t size);
+
 /* Number of allocations and textures, and bytes of the allocations, not freed when a queue of this
  * process was closed: a defect of the program, since queues outlive their objects. */
 void sim_device_leaks(uint64_t *count, uint64_t *bytes);
+
+void sim_device_progress(uint64_t *ended, uint64_t *blocks);
 
 #endif

@@ -63,6 +63,7 @@ PyObject *py_rungs(PyObject *module, PyObject *argument) {
                                             length ? ", " : "", reg_families[i].name);
         PyErr_Format(PyExc_ValueError, "family: %R is not a family of kernels; use one of %s",
                      argument, list);
+        py_suggest();
         return NULL;
     }
     PyObject *list = PyList_New(0);

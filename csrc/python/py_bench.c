@@ -62,6 +62,7 @@ static int refuse(PyObject *given, const char *family, const struct ops_tuning_r
     else
         PyErr_Format(PyExc_ValueError, "tuning: %R is no constant of %s; use one of %s", given,
                      family, length ? list : "none: it has no constants");
+    py_suggest();
     return -1;
 }
 

@@ -31,6 +31,7 @@ int py_operation(PyObject *op, enum py_operation *operation) {
         "op: %R is not an operation; use 'sum', 'prod', 'min', 'max', 'and', 'or', 'xor', 'mean', "
         "'any', 'all', 'count', 'argmin' or 'argmax'",
         op);
+    py_suggest();
     return -1;
 }
 
@@ -249,6 +250,7 @@ static void raise_no_rung(const struct reg_family *family, PyObject *variant,
                  axes ? "a reduction along an axis, or of mean, any, all, count, argmin or argmax"
                       : family->name,
                  kind ? " on " : "", kind ? kind->kind : "", list);
+    py_suggest();
 }
 
 /* Finds the rung that `variant` names, for any kind of device if kind is NULL. */

@@ -154,6 +154,9 @@ static PyMethodDef module_methods[] = {
     {"tracing", py_tracing, METH_VARARGS,
      "tracing($module, launches_before, block, warp, most_events, /)\n--\n\n"
      "Return a recording's request to trace a launch: (x, y, z) of the block; warp or -1."},
+    {"sim_progress", py_sim_progress, METH_NOARGS,
+     "sim_progress($module, /)\n--\n\n"
+     "Return the blocks that have ended and all of the launch that a simulated GPU runs, or 0, 0."},
     {"close_idle", py_close_idle, METH_NOARGS,
      "close_idle($module, /)\n--\n\nClose idle queues and free their memory.\nReturn the "
      "(allocations, bytes) that simulated GPUs of this process still held when they\nwere "

@@ -91,6 +91,9 @@ int py_errors_add(PyObject *module, struct py_state *state);
 PyObject *py_raise(const struct py_state *state, enum status status);
 /* Prefixes the pending exception's text with an argument's name. */
 void py_name_argument(const char *argument);
+
+/* Ends the message of the exception that is set by the nearest of the names that it lists. */
+void py_suggest(void);
 /* NULL if it is no str; the TypeError names `argument`. */
 const char *py_text(PyObject *value, const char *argument);
 
@@ -316,6 +319,7 @@ int py_bench_add(PyObject *module, struct py_state *state);
 int py_module_add(PyObject *module);
 PyObject *py_rungs(PyObject *module, PyObject *family);
 PyObject *py_close_idle(PyObject *module, PyObject *nothing);
+PyObject *py_sim_progress(PyObject *module, PyObject *nothing);
 PyObject *py_presets(PyObject *module, PyObject *nothing);
 PyObject *py_probes(PyObject *module, PyObject *nothing);
 PyObject *py_config(PyObject *module, PyObject *nothing);

@@ -179,6 +179,14 @@ PyObject *py_device_info(PyObject *module, PyObject *name) {
         "cache_bytes", (unsigned long long)info.cache_bytes);
 }
 
+PyObject *py_sim_progress(PyObject *module, PyObject *nothing) {
+    (void)module;
+    (void)nothing;
+    uint64_t ended, blocks;
+    devices_progress(&ended, &blocks);
+    return Py_BuildValue("(KK)", (unsigned long long)ended, (unsigned long long)blocks);
+}
+
 PyObject *py_close_idle(PyObject *module, PyObject *nothing) {
     (void)nothing;
     uint64_t count, bytes;

@@ -155,6 +155,26 @@ void py_name_argument(const char *argument) {
     }
 }
 
+void py_suggest(void) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    PyObject *names = PyImport_ImportModule("gpuopt.util.names");
+    PyObject *plain = names ? PyObject_Str(value) : NULL;
+    PyObject *text = plain ? PyObject_CallMethod(names, "suggested", "O", plain) : NULL;
+    if (text) {
+        PyErr_SetObject(type, text);
+        Py_CLEAR(type);
+        Py_CLEAR(value);
+        Py_CLEAR(traceback);
+    } else { /* as it was */
+        PyErr_Restore(type, value, traceback);
+    }
+    Py_XDECREF(text);
+    Py_XDECREF(plain);
+    Py_XDECREF(names);
+}
+
 PyObject *py_raise(const struct py_state *state, enum status status) {
     const struct status_record *record = status_last();
     PyObject *type = state->exceptions[status];
@@ -169,6 +189,8 @@ PyObject *py_raise(const struct py_state *state, enum status status) {
     if (!attributes_of(status, record, &attributes)) {
         PyErr_SetObject(type, text);
         Py_DECREF(text);
+        if (status == STATUS_BAD_VALUE)
+            py_suggest();
         return NULL;
     }
     PyObject *error = attributes ? PyObject_CallFunctionObjArgs(type, text, NULL) : NULL;

@@ -223,9 +223,9 @@ struct sim_module;
 struct sim_kernel;
 struct sim_report;
 
-/* Called at least every 100 ms while a kernel runs, on one thread at a time; a non-zero result
- * interrupts the launch. */
-typedef int (*sim_poll_fn)(void *arg);
+/* Called at least every 100 ms while a kernel runs, on one thread at a time, with the blocks that
+ * have ended and all of the grid; a non-zero result interrupts the launch. */
+typedef int (*sim_poll_fn)(void *arg, uint64_t ended, uint64_t blocks);
 
 enum {
     SIM_LAUNCH_COLLECT = 1,   /* collect findings and continue where the kernel can; else the first

@@ -107,7 +107,10 @@ int sim_run_poll(struct sim_worker *w, uint64_t steps, int last) {
             return 1;
         if (w->is_caller && run->launch->poll && now - run->last_poll > POLL_NS) {
             run->last_poll = now;
-            if (run->launch->poll(run->launch->poll_arg)) {
+            pthread_mutex_lock(&run->lock);
+            const uint64_t ended = run->next_block - run->ring_count;
+            pthread_mutex_unlock(&run->lock);
+            if (run->launch->poll(run->launch->poll_arg, ended, run->total_blocks)) {
                 w->status =
                     sim_fail(&w->error, SIM_INTERRUPTED, 0, 0, "kernel %.120s was interrupted",
                              run->kernel->function->c_name);

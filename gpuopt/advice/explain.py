@@ -236,7 +236,10 @@ def explain(
     'bank-conflicts'
     """
     if not callable(function):
-        raise TypeError(f"function: must be callable, not {function!r:.60}")
+        raise TypeError(
+            f"function: must be callable, not {function!r:.60}; for a rung, gpuopt.reduce and its "
+            "arguments, variant= among them"
+        )
     if isinstance(function, Kernel):
         where = function.module.device
         if device is not None and _counting(device) != where:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gpuopt import _core
 from gpuopt.util.checks import whole
+from gpuopt.util.names import unknown_name
 
 LINE = 128  # bytes
 
@@ -186,7 +187,7 @@ def in_flight(preset: str, latency: float | None = None) -> InFlight:
     name = preset.removeprefix("sim:") if isinstance(preset, str) else preset
     rows = {row["name"]: row for row in _core.presets()}
     if name not in rows:
-        raise ValueError(f"preset: {preset!r:.60} is none; use one of {', '.join(rows)}")
+        raise ValueError(unknown_name("preset", preset, "a preset", rows))
     row = rows[name]
     cycles = MEMORY_LATENCY.get(name) if latency is None else latency
     if cycles is None or not math.isfinite(cycles) or cycles <= 0:

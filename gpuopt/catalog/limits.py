@@ -7,6 +7,7 @@ from typing import Any
 
 from gpuopt import _core
 from gpuopt.catalog.devices import Device, device as describe_device
+from gpuopt.util.names import unknown_name
 
 WARP = 32  # lanes
 
@@ -111,5 +112,5 @@ def gpu(which: str | Device | Gpu) -> Gpu:
         name = describe_device(which).name
     name = name.removeprefix("sim:")
     if name not in GPUS:
-        raise ValueError(f"gpu: {which!r:.60} is not a preset; use one of {', '.join(GPUS)}")
+        raise ValueError(unknown_name("gpu", which, "a preset", GPUS))
     return GPUS[name]

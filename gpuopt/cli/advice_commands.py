@@ -10,6 +10,7 @@ from typing import Any
 from gpuopt.advice import grade
 from gpuopt.advice.explain import explain
 from gpuopt.cli import options
+from gpuopt.cli.console import bar
 from gpuopt.jit.compiler import compile as compile_source
 from gpuopt.util import call_text
 
@@ -33,7 +34,8 @@ def _run_explain(arguments: argparse.Namespace) -> int:
         kernel = module[call.name]
     except KeyError as error:
         raise ValueError(f"--launch: {error.args[0]}") from None
-    found = explain(kernel, *call.arguments, **call.keywords)
+    with bar(text=f"simulating {kernel.name}"):
+        found = explain(kernel, *call.arguments, **call.keywords)
     print(json.dumps(found.to_dict()) if arguments.json else found)
     worst = {each.severity for each in found}
     failing = {"error": {"error"}, "high": {"error", "high"}, "low": {"error", "high", "low"}}
@@ -41,13 +43,14 @@ def _run_explain(arguments: argparse.Namespace) -> int:
 
 
 def _run_grade(arguments: argparse.Namespace) -> int:
-    found = grade.grade(
-        arguments.tests,
-        arguments.source,
-        device=arguments.device,
-        include=arguments.include or (),
-        time_limit=arguments.time_limit,
-    )
+    with bar(text=f"running {arguments.tests.name}"):
+        found = grade.grade(
+            arguments.tests,
+            arguments.source,
+            device=arguments.device,
+            include=arguments.include or (),
+            time_limit=arguments.time_limit,
+        )
     print(json.dumps(found.to_dict()) if arguments.json else found)
     return 0 if found.passed else 1
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from textwrap import wrap
 from typing import TextIO
 
+from gpuopt import _core
 from gpuopt.util.table import terminal_width
 
 FIRST, EVERY = 1.0, 0.25  # seconds before progress is shown, and between two updates
@@ -69,13 +70,18 @@ def show_findings(lines: list[str]) -> None:
 
 
 class Bar:
-    """A line of progress that a thread redraws, with permanent lines above it."""
+    """A line of progress that a thread redraws, with permanent lines above it.
+
+    It adds the blocks of a launch that a simulated GPU runs; until a fraction is reported, those
+    are what the estimate rests on.
+    """
 
     def __init__(self, stream: TextIO, drawn: bool) -> None:
         self._stream, self._drawn = stream, drawn
         self._began, self._text, self._share = time.monotonic(), "", 0.0
         self._lock, self._end = threading.Lock(), threading.Event()
         self._shown = 0  # characters of the line that is shown
+        self._launch = (self._began, 0)  # when the simulated launch was first seen; its blocks
 
     def __call__(self, text: str, share: float) -> None:
         """Report the current step and the fraction of the work that is done."""
@@ -93,18 +99,29 @@ class Bar:
             self._shown = 0
 
     def _line(self) -> str:
-        took, share = time.monotonic() - self._began, self._share
-        parts = [f"{share:4.0%}", f"{took:.0f} s"]
+        now, share, text = time.monotonic(), self._share, self._text
+        began = self._began
+        ended, blocks = _core.sim_progress()
+        if blocks != self._launch[1]:
+            self._launch = now, blocks
+        if blocks > 1:
+            text += f", block {ended:,} of {blocks:,}"
+            if not share:
+                began, share = self._launch[0], ended / blocks
+        parts = [f"{share:4.0%}"] if share else []
+        parts.append(f"{now - self._began:.0f} s")
         if share > 0.02:
-            parts.append(f"about {took * (1 - share) / share:.0f} s left")
+            parts.append(f"about {(now - began) * (1 - share) / share:.0f} s left")
         room = (terminal_width(self._stream) or 80) - 1
-        text = f"{', '.join(parts)}  {self._text}"
+        text = f"{', '.join(parts)}  {text}"
         return text if len(text) <= room else text[: room - 1] + "…"
 
     def _draw(self) -> None:
-        while not self._end.wait(FIRST if not self._shown else EVERY):
+        while not self._end.wait(EVERY):
             with self._lock:
                 text = self._line()
+                if time.monotonic() - self._began < FIRST:
+                    continue
                 self._clear()
                 self._stream.write(text)
                 self._stream.flush()

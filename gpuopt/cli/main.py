@@ -142,7 +142,8 @@ def _experiment(arguments: argparse.Namespace) -> int:
         if arguments.write_readme:
             write_between_marks(arguments.write_readme, "experiments", listed)
         return 0
-    found = experiments.run(arguments.name, arguments.device)
+    with bar(text=arguments.name):
+        found = experiments.run(arguments.name, arguments.device)
     print(json.dumps(found.to_dict(), indent=1)) if arguments.json else show(found)
     return 0
 

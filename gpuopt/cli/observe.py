@@ -84,15 +84,16 @@ def _run_trace(arguments: argparse.Namespace) -> int:
         for name in ("n", "block", "dtype", "op")
         if (value := getattr(arguments, name)) is not None
     }
-    traced = trace.trace(
-        arguments.family,
-        arguments.variant,
-        block_index=arguments.block_index,
-        warp=arguments.warp,
-        launch=arguments.launch,
-        device=arguments.device,
-        **given,
-    )
+    with bar(text=f"tracing {arguments.family}"):
+        traced = trace.trace(
+            arguments.family,
+            arguments.variant,
+            block_index=arguments.block_index,
+            warp=arguments.warp,
+            launch=arguments.launch,
+            device=arguments.device,
+            **given,
+        )
     if arguments.picture:
         getattr(traced, arguments.picture)(**which).save(arguments.output)
     print(json.dumps(traced.to_dict())) if arguments.json else show(traced)
@@ -100,13 +101,15 @@ def _run_trace(arguments: argparse.Namespace) -> int:
 
 
 def _run_source(arguments: argparse.Namespace) -> int:
-    shown = source.source(arguments.family, arguments.variant, annotate=arguments.annotate)
+    with bar(text=f"simulating {arguments.family}"):
+        shown = source.source(arguments.family, arguments.variant, annotate=arguments.annotate)
     print(json.dumps(shown.to_dict()) if arguments.json else shown)
     return 0
 
 
 def _run_diff(arguments: argparse.Namespace) -> int:
-    shown = source.diff(arguments.family, arguments.a, arguments.b, annotate=arguments.annotate)
+    with bar(text=f"simulating {arguments.family}"):
+        shown = source.diff(arguments.family, arguments.a, arguments.b, annotate=arguments.annotate)
     print(json.dumps(shown.to_dict())) if arguments.json else console.show_diff(str(shown))
     return 0
 

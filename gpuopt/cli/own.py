@@ -20,7 +20,7 @@ from gpuopt.cli.console import bar
 from gpuopt.ptx.kernel import Kernel
 from gpuopt.ptx.module import Module
 from gpuopt.util import files
-from gpuopt.util.names import nearest
+from gpuopt.util.names import nearest, unknown_name
 
 ENDINGS = (".ptx", ".cu")
 _ARRAY = re.compile(r"([a-z]+\d*)\[([\w,.^*]+)\](?:=(.+))?")
@@ -48,10 +48,7 @@ def kernel_of(module: Module, path: str, name: str | None) -> Kernel:
     if name is None:
         raise ValueError(f"KERNEL: {path} has {len(known)}; name one of {', '.join(known)}")
     if name not in module:
-        raise ValueError(
-            f"KERNEL: {name!r} is not in {path}; use one of {', '.join(known)}"
-            f"{nearest(name, known)}"
-        )
+        raise ValueError(unknown_name("KERNEL", name, f"a kernel of {path}", known))
     return module[name]
 
 
@@ -84,10 +81,7 @@ def argument(text: str, rng: Any) -> Any:
             dtype = np.dtype(found[1])
         except TypeError:
             known = ("float32", "float64", "float16", "int32", "int64", "uint32", "uint8", "bool")
-            raise ValueError(
-                f"--args: {found[1]!r} is not a dtype; use one of {', '.join(known)}"
-                f"{nearest(found[1], known)}"
-            ) from None
+            raise ValueError(unknown_name("--args", found[1], "a dtype", known)) from None
         shape = tuple(options.count(each) for each in found[2].split(","))
         return _fill(shape, dtype, found[3] or "random", rng)
     for read in (lambda: int(text, 0), lambda: float(text)):

@@ -30,7 +30,7 @@ from gpuopt.experiments.register_pressure import register_pressure
 from gpuopt.experiments.several_gpus import several_gpus
 from gpuopt.experiments.texture import texture
 from gpuopt.experiments.trees import trees
-from gpuopt.util.names import nearest
+from gpuopt.util.names import unknown_name
 
 # The one list: the command line, the tests and the README iterate it.
 EXPERIMENTS: dict[str, Callable[..., Experiment]] = {
@@ -105,8 +105,5 @@ def run(name: str, device: str | None = None) -> Experiment:
     'sim:k40'
     """
     if not isinstance(name, str) or name not in EXPERIMENTS:
-        raise ValueError(
-            f"name: {name!r} is not an experiment; use one of {', '.join(EXPERIMENTS)}"
-            f"{nearest(name, EXPERIMENTS)}"
-        )
+        raise ValueError(unknown_name("name", name, "an experiment", EXPERIMENTS))
     return EXPERIMENTS[name](device=device)

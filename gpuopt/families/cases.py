@@ -22,7 +22,7 @@ from gpuopt.families import oracle, registry
 from gpuopt.families.reduce import reduce
 from gpuopt.families.reduce_axis import UFUNCS
 from gpuopt.util.checks import whole
-from gpuopt.util.names import nearest
+from gpuopt.util.names import unknown_name
 
 # Title, number of elements, arguments, problem, and the check of a rung's result.
 _Made = tuple[str, int, tuple[object, ...], Problem, Callable[[Rung, np.ndarray], str]]
@@ -312,15 +312,11 @@ def make(
         A wrong argument, which the message names.
     """
     if not isinstance(family, str) or family not in FAMILIES:
-        known = ", ".join(map(repr, FAMILIES))
-        raise ValueError(
-            f"family: {family!r} is not a ladder; use one of {known}{nearest(family, FAMILIES)}"
-        )
+        raise ValueError(unknown_name("family", family, "a ladder", FAMILIES))
     if op is not None and family != "reduce":
         raise ValueError(f"op: {family} has no operations, only reduce has; leave op out")
     if op is not None and (not isinstance(op, str) or op not in UFUNCS):
-        known = ", ".join(map(repr, UFUNCS))
-        raise ValueError(f"op: {op!r} is not measured; use one of {known}{nearest(op, UFUNCS)}")
+        raise ValueError(unknown_name("op", op, "an operation that is measured", UFUNCS))
     items = _items(family, op or "sum", dtype)
     row = FAMILIES[family]
     n = row.items[0 if timed else 1] if n is None else whole(n, "n", 1, 1 << 40)

@@ -25,6 +25,7 @@ from gpuopt.families.axis_plan import (
 from gpuopt.families.plans import apart, is_run, kernel_plan
 from gpuopt.util.errors import AxisError
 from gpuopt.util.float_state import in_default_float_state
+from gpuopt.util.names import unknown_name
 
 UFUNCS = {
     "sum": np.add,
@@ -106,8 +107,7 @@ def check_op(op: object) -> None:
     if not isinstance(op, str):
         raise TypeError(f"op: must be a string, not {op!r}")
     if op not in UFUNCS and op not in OTHERS:
-        known = ", ".join(map(repr, (*UFUNCS, *OTHERS)))
-        raise ValueError(f"op: {op!r} is not an operation; use one of {known}")
+        raise ValueError(unknown_name("op", op, "an operation", (*UFUNCS, *OTHERS)))
 
 
 def axes_of(axis: object, ndim: int, op: str) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ from gpuopt.util.checks import whole
 from gpuopt.util.errors import AxisError
 from gpuopt.util.float_state import in_default_float_state
 from gpuopt.util.literals import DeviceName, Mode, StencilRung
+from gpuopt.util.names import unknown_name
 
 # Numbered as in stencil1d.cu. "valid" reads nothing beyond the ends, so any number serves.
 RADIUS_MOST = 2**31 - 1
@@ -66,7 +67,7 @@ def _head(
     if not isinstance(mode, str):
         raise TypeError(f"mode: must be a string, not {mode!r}")
     if mode not in MODES:
-        raise ValueError(f"mode: {mode!r} is not a mode; use one of {', '.join(map(repr, MODES))}")
+        raise ValueError(unknown_name("mode", mode, "a mode", MODES))
     if not isinstance(cval, (int, float, np.integer, np.floating, np.bool_)):
         raise TypeError(f"cval: must be a real number, not {cval!r}")
     if isinstance(cval, int) and abs(cval) >= 2**1024:

@@ -31,6 +31,7 @@ from gpuopt.measure.workloads import Bar, Check, Workload
 from gpuopt.show import bench_table
 from gpuopt.util import parts
 from gpuopt.util.checks import names
+from gpuopt.util.names import unknown_name
 from gpuopt.util.serialise import Result
 
 ROUNDS = (9, 3)  # samples of each: full, quick
@@ -453,11 +454,8 @@ def _chosen(works: list[Workload], only: Iterable[str] | None) -> list[Workload]
     for name in names(only, "only"):
         found = {name} & titles or {each.title for each in works if _is_meant(each, name)}
         if not found:
-            known = ", ".join(map(repr, workloads.GROUPS))
-            raise ValueError(
-                f"only: {name!r} names no work; use one of {known}, or words of a work's line in "
-                "the table, such as 'axis float16 sum'"
-            )
+            more = ", or words of a work's line in the table, such as 'axis float16 sum'"
+            raise ValueError(unknown_name("only", name, "a group of works", workloads.GROUPS, more))
         chosen |= found
     return [each for each in works if each.title in chosen]
 

@@ -17,6 +17,7 @@ from gpuopt.measure.race import Timing
 from gpuopt.measure.roofline import Roofline
 from gpuopt.observe.counters import Counters, check_name
 from gpuopt.show.ladder_table import label
+from gpuopt.util.names import unknown_name
 from gpuopt.util.serialise import Result
 from gpuopt.util.table import Column, Table
 
@@ -224,10 +225,8 @@ class Comparison(Result):
             ]
         found = _CONDITION.fullmatch(condition.replace(" ", ""))
         if not found:
-            raise ValueError(
-                f"condition: {condition!r:.60} is none; use one of {', '.join(VERDICTS)}, or a "
-                f"growth such as 'bank_conflicts>0', 'warp_instructions>5%', 'cold>10%'"
-            )
+            more = ", or a growth such as 'bank_conflicts>0', 'warp_instructions>5%', 'cold>10%'"
+            raise ValueError(unknown_name("condition", condition, "a condition", VERDICTS, more))
         name, limit, percent = found[1], float(found[2]), bool(found[3])
         if name not in MODES:
             check_name(name, "condition")

@@ -28,7 +28,7 @@ from gpuopt.show import ladder_table, plots, terminal
 from gpuopt.util import files
 from gpuopt.util.checks import names
 from gpuopt.util.literals import DeviceName
-from gpuopt.util.names import nearest
+from gpuopt.util.names import unknown_name
 from gpuopt.util.serialise import UNTOLD, Result
 from gpuopt.util.svg import Picture
 from gpuopt.util.table import Column, Table
@@ -480,10 +480,7 @@ def report(
     wanted = FAMILIES if families is None else names(families, "families")
     for each in wanted:
         if each not in FAMILIES:
-            known = ", ".join(f"'{family}'" for family in FAMILIES)
-            raise ValueError(
-                f"families: {each!r} is not a ladder; use some of {known}{nearest(each, FAMILIES)}"
-            )
+            raise ValueError(unknown_name("families", each, "a ladder", FAMILIES))
     own = list(profiles)
     for each in own:
         if not isinstance(each, Profile):

@@ -29,6 +29,7 @@ from gpuopt.show import terminal
 from gpuopt.util import files
 from gpuopt.util.checks import finite
 from gpuopt.util.literals import DeviceName
+from gpuopt.util.names import unknown_name
 from gpuopt.util.serialise import Result
 
 if TYPE_CHECKING:
@@ -201,9 +202,9 @@ class Roofline(Result):
             each for each in self.ceilings if each.name.startswith(f"{name} ")
         ]
         if not found:
-            known = ", ".join(f"'{each.name}'" for each in self.ceilings)
+            known = [each.name for each in self.ceilings]
             raise ValueError(
-                f"ceiling: {name!r} is none of {self.device.name}'s ceilings; use one of {known}"
+                unknown_name("ceiling", name, f"a ceiling of {self.device.name}", known)
             )
         return max(found, key=lambda each: each.rate)
 
@@ -539,7 +540,7 @@ def roofline(
     if not (dtype is None or isinstance(dtype, str)):
         dtype = name_of(named_dtype(dtype))
     if dtype not in (None, *known):
-        raise ValueError(f"dtype: {dtype!r} has no ceiling; use one of {', '.join(known)}")
+        raise ValueError(unknown_name("dtype", dtype, "a dtype with a ceiling", known))
     described = describe_device(device_name(device, "cpu"))
     path = _cache_file(described) if described.kind != "sim" else None
     found = _kept(path, quick) if path and not fresh else None

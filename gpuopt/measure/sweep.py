@@ -28,6 +28,7 @@ from gpuopt.measure.peer_libraries import Task
 from gpuopt.measure.race import Contender, Effort, Progress, Timing, VerificationError, race
 from gpuopt.show import experiment_plots
 from gpuopt.show.ladder_table import label
+from gpuopt.util.names import unknown_name
 from gpuopt.util.serialise import Result
 from gpuopt.util.table import Column, Table
 
@@ -482,11 +483,10 @@ def sweep(
     True
     """
     if not isinstance(family, str) or family not in FAMILIES:
-        known = ", ".join(map(repr, FAMILIES))
-        raise ValueError(f"family: {family!r} cannot be swept; use one of {known}")
+        raise ValueError(unknown_name("family", family, "a family that can be swept", FAMILIES))
     dtype = named_dtype(dtype).name
     if dtype not in NUMBERS:
-        raise TypeError(f"dtype: {dtype!r} is not measured; use {', '.join(NUMBERS)}")
+        raise TypeError(unknown_name("dtype", dtype, "a dtype that is measured", NUMBERS))
     described = describe_device(device_name(device, "cpu"))
     if described.kind == "sim":
         raise ValueError(

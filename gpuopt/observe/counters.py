@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 from gpuopt import _core
 from gpuopt.util.checks import whole
+from gpuopt.util.names import unknown_name
 from gpuopt.util.table import Column
 
 TABLE = _core.counter_table("sim")
@@ -178,9 +179,7 @@ RATIOS = tuple(name for name, each in vars(Counters).items() if isinstance(each,
 def check_name(name: str, argument: str = "counters") -> str:
     """Return the name of a counter or ratio; ValueError with the nearest one if it is unknown."""
     if name not in NAMES and name not in RATIOS:
-        near = get_close_matches(str(name), (*NAMES, *RATIOS), 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(NAMES + RATIOS)}"
-        raise ValueError(f"{argument}: {name!r:.60} is not a counter; {hint}")
+        raise ValueError(unknown_name(argument, name, "a counter", NAMES + RATIOS))
     return name
 
 

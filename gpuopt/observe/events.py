@@ -12,6 +12,7 @@ import numpy as np
 from gpuopt.catalog.devices import Device
 from gpuopt.observe.profile import Launch
 from gpuopt.util import texts
+from gpuopt.util.names import unknown_name
 
 
 class Instruction(NamedTuple):
@@ -175,5 +176,5 @@ class Recorded:
             An unknown space.
         """
         if space not in self.spaces[1:]:
-            raise ValueError(f"space: {space!r} is none; use one of {', '.join(self.spaces[1:])}")
+            raise ValueError(unknown_name("space", space, "a space", self.spaces[1:]))
         return list(self.by_space[space])

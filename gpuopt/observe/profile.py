@@ -22,6 +22,7 @@ from gpuopt.observe.difference import Difference, Place, place as place_of
 from gpuopt.observe.launches import Finding, Launch, blocks_of, launch_of, values_of
 from gpuopt.util import serialise, texts
 from gpuopt.util.literals import DeviceName
+from gpuopt.util.names import unknown_name
 from gpuopt.util.table import Column, Listing, Table
 
 LAUNCHES_MOST = 12  # of a table in Jupyter
@@ -201,7 +202,8 @@ class Profile:
                 for launch in self.launches
                 for each in launch.statements
             ]
-        raise ValueError(f"by: {by!r:.40} is none; use 'launch', 'kernel', 'line' or 'statement'")
+        tables = ("launch", "kernel", "line", "statement")
+        raise ValueError(unknown_name("by", by, "a table", tables))
 
     def assert_at_most(self, **limits: float) -> None:
         """Assert that counters and ratios do not exceed limits, for tests.
@@ -322,7 +324,7 @@ class Profile:
         if kernel is None:
             kernel = max(kernels, key=lambda name: kernels[name].warp_instructions)
         if kernel not in kernels:
-            raise ValueError(f"kernel: {kernel!r:.60} was not launched; use one of {[*kernels]}")
+            raise ValueError(unknown_name("kernel", kernel, "a launched kernel", kernels))
         launches = [each for each in self.launches if each.kernel == kernel]
         threads = sum(prod(each.grid) * prod(each.block) for each in launches)
         counted = f"counted on {launches[0].device}: {threads:,} threads"
@@ -487,7 +489,10 @@ def _counting(device: str) -> str:
 
 def _callable(function: object) -> None:
     if not callable(function):
-        raise TypeError(f"function: must be callable, not {function!r:.60}")
+        raise TypeError(
+            f"function: must be callable, not {function!r:.60}; for a rung, gpuopt.reduce and its "
+            "arguments, variant= among them"
+        )
 
 
 def profile(

@@ -19,6 +19,7 @@ from gpuopt.observe.launches import Launch, launch_of
 from gpuopt.ptx.kernel import Kernel
 from gpuopt.util.checks import whole
 from gpuopt.util.literals import DeviceName, Family
+from gpuopt.util.names import unknown_name
 from gpuopt.util.svg import Picture
 from gpuopt.util.table import Column, Table
 
@@ -346,9 +347,7 @@ def _rung_call(
     unknown = set(keywords) - known
     if family not in cases.FAMILIES:
         rungs(family)  # an unknown family: the error lists all families
-        raise ValueError(
-            f"family: {family!r} has no ladder; use one of {', '.join(cases.FAMILIES)}"
-        )
+        raise ValueError(unknown_name("family", family, "a ladder", cases.FAMILIES))
     if unknown or len(arguments) > 1 or (arguments and "variant" in keywords):
         raise TypeError(
             f"trace of a rung takes a variant and {', '.join(sorted(known - {'variant'}))}; not "

@@ -341,7 +341,7 @@ def test_bench_prints_writes_json_and_the_readme(tmp_path):
     again = run("compare", str(path), str(path))
     assert again.returncode == 0 and "sum of 2^10 float32" in again.stdout, again.stderr
     for arguments, told in (
-        (["--only", "nothing"], "'nothing' names no work"),
+        (["--only", "nothing"], "'nothing' is not a group of works"),
         (["--device", "sim"], "has no timer"),
         (["--peers", "MATLAB"], "'PyTorch'"),
     ):

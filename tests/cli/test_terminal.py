@@ -126,6 +126,7 @@ def test_colours_on_terminals_only():
 def test_progress_appears_within_a_moment():
     shown = on_a_terminal("profile", "reduce", "1", "-n", "32M")
     assert "simulating reduce" in shown and "warp instructions" in shown
+    assert re.search(r"about \d+ s left  simulating reduce, block [\d,]+ of 262,144", shown)
 
 
 @pytest.mark.parametrize(

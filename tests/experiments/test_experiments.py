@@ -390,7 +390,7 @@ def test_the_table_and_the_command_line(tmp_path):
     assert done.returncode == 0 and "on simulated GeForce 8800 GTX" in done.stdout
     done = command("alchemy")
     assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert "'alchemy' is not an experiment; use one of coalescing, banks" in done.stderr
+    assert "'alchemy' is not an experiment; use one of 'coalescing', 'banks'" in done.stderr
 
 
 def test_examples():
@@ -456,7 +456,7 @@ def test_bad_input(name, more, error, text):
 
 def test_unknown_experiment_raises():
     for name in ("alchemy", ["banks"], None):
-        with pytest.raises(ValueError, match=r"name: .* is not an experiment; use one of coal"):
+        with pytest.raises(ValueError, match=r"name: .* is not an experiment; use one of 'coal"):
             experiments.run(name)
 
 

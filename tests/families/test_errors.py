@@ -125,6 +125,35 @@ def test_unknown_variants(device, variant):
         gpuopt.reduce(ARRAY, variant=variant)
 
 
+@pytest.mark.parametrize(
+    ("call", "meant"),
+    [
+        (lambda: gpuopt.reduce(ARRAY, "prd", device="cpu"), "prod"),
+        (lambda: gpuopt.reduce(ARRAY, "argmx", axis=0), "argmax"),
+        (lambda: gpuopt.reduce(ARRAY, variant="sequental"), "sequential"),
+        (lambda: gpuopt.reduce(ARRAY, device="sim:fermi2090"), "sim:m2090"),
+        (lambda: gpuopt.reduce(ARRAY, device="h200"), "sim:h200"),
+        (lambda: gpuopt.reduce(ARRAY, device="cudda"), "cuda"),
+        (lambda: gpuopt.rungs("trnaspose"), "transpose"),
+        (lambda: gpuopt.stencil1d(ARRAY, 1, mode="miror"), "mirror"),
+    ],
+)
+def test_an_unknown_name_gets_the_nearest_one(call, meant):
+    with pytest.raises(ValueError, match=rf"; did you mean '{meant}'\?$"):
+        call()
+
+
+def test_a_name_like_no_other_gets_no_suggestion():
+    for call in (
+        lambda: gpuopt.reduce(ARRAY, "zzz", device="cpu"),
+        lambda: gpuopt.reduce(ARRAY, variant=99),
+        lambda: gpuopt.reduce(ARRAY, device="cpu:7"),
+    ):
+        with pytest.raises(ValueError, match="use") as raised:
+            call()
+        assert "did you mean" not in str(raised.value)
+
+
 def test_a_rung_of_another_device():
     with pytest.raises(ValueError, match=r"^variant: 7 .*on cpu; use .*'serial', 'openmp'"):
         gpuopt.reduce(ARRAY, variant=7, device="cpu")

@@ -446,7 +446,7 @@ def test_times_without_a_timer_raise():
         gpuopt.ladder("fold")
     with pytest.raises(ValueError, match=r"family: \['reduce'\] is not a ladder"):
         gpuopt.ladder(["reduce"])
-    with pytest.raises(ValueError, match=r"op: \['sum'\] is not measured"):
+    with pytest.raises(ValueError, match=r"op: \['sum'\] is not an operation that is measured"):
         gpuopt.ladder("reduce", op=["sum"], device="sim")
 
 

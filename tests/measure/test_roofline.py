@@ -384,13 +384,13 @@ def test_errors_list_the_valid_names():
         with pytest.raises(error, match=r"^(dtype|ceiling): "):
             roof.place("bad", 1, 1, 1, dtype=dtype)
     assert not roof.points and "ridge" in str(roof), "what was refused is not there"
-    with pytest.raises(ValueError, match="float64, float32, float16"):
+    with pytest.raises(ValueError, match="'float64', 'float32', 'float16'"):
         gpuopt.roofline("sim", dtype="int4")
-    with pytest.raises(ValueError, match="dtype: 'int32' has no ceiling"):
+    with pytest.raises(ValueError, match="dtype: 'int32' is not a dtype with a ceiling"):
         gpuopt.roofline("sim", dtype=np.int32)
     with pytest.raises(TypeError, match="dtype: 7 is not a dtype"):
         gpuopt.roofline("sim", dtype=7)
-    with pytest.raises(ValueError, match="'FMA float16' is none of sim:m2090's ceilings"):
+    with pytest.raises(ValueError, match=r"'FMA float16' is not a ceiling of sim:m2090; use"):
         gpuopt.roofline("sim:m2090", dtype="float16")
     with pytest.raises(ValueError, match="'cuda'"):
         gpuopt.roofline("abacus")

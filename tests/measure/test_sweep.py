@@ -294,11 +294,11 @@ def test_any_integers_are_numbers_of_items(n):
 def test_bad_arguments_name_themselves():
     with pytest.raises(ValueError, match=r"device: sim:g80 has no timer to choose by; it gives"):
         gpuopt.sweep("reduce", device="sim:g80")
-    with pytest.raises(ValueError, match=r"family: 'fold' cannot be swept; use one of 'reduce'"):
+    with pytest.raises(ValueError, match=r"family: 'fold' is not .* swept; use one of 'reduce'"):
         gpuopt.sweep("fold")
     with pytest.raises(TypeError, match="dtype: 'int8'"):
         gpuopt.sweep("reduce", dtype="int8", device="cpu")
-    with pytest.raises(ValueError, match=r"family: \['reduce'\] cannot be swept"):
+    with pytest.raises(ValueError, match=r"family: \['reduce'\] is not a family that"):
         gpuopt.sweep(["reduce"])
     for n in (0, [5, -1], [1.5], True, "12", [None], np.float32(3)):
         with pytest.raises(ValueError, match="n: must be numbers of items"):

@@ -142,7 +142,7 @@ def test_records_are_flat(kernel):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(profile.records("statement"))
     assert frame["warp_instructions"].sum() == profile.counters.warp_instructions
-    with pytest.raises(ValueError, match="by: 'block' is none"):
+    with pytest.raises(ValueError, match="by: 'block' is not a table"):
         profile.records("block")
 
 

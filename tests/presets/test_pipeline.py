@@ -66,7 +66,7 @@ def test_lines_in_flight():
     with pytest.raises(ValueError, match="none is published for l4"):
         models.in_flight("l4")
     assert models.in_flight("l4", latency=500).lines > 0
-    with pytest.raises(ValueError, match="preset: 'x' is none"):
+    with pytest.raises(ValueError, match="preset: 'x' is not a preset"):
         models.in_flight("x")
     with pytest.raises(ValueError, match="not a number of cycles"):
         models.in_flight("l4", latency=-1)
