@@ -154,7 +154,7 @@ def reduce(
     blocks : int, optional
         Blocks of the first pass, at most, on rungs 7 to 11 and "7-historical"; fewer where there
         are fewer elements. Deck D4 found 64 to 256 blocks of 128 threads best on a G80. Default:
-        as many as can be resident; the deck's 64 for "7-historical".
+        the deck's 64 for "7-historical", otherwise all blocks that can be resident.
     device : str, optional
         "cuda", "cuda:1", "sim", "sim:g80" (a simulated GPU) or "cpu". Default: that of an enclosing
         `gpuopt.profile`; else the environment's GPUOPT_DEVICE; else a GPU if there is one (and,
