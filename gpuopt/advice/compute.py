@@ -82,8 +82,8 @@ def divergent_branches(evidence: Evidence) -> Iterator[Advice]:
     by_line: dict[int, _Waste] = {}
     for number, waste in wastes.items():
         branch = block.code.ops[number]
-        if waste.loop and not _by_index(block, branch):
-            continue  # lanes whose loops differ by their data: nothing in the kernel is wrong
+        if waste.loop and not _by_index(block, branch) and waste.slots < 0.5 * slots:
+            continue  # lanes whose loops differ a little by their data
         sum_ = by_line.setdefault(branch.line, _Waste())
         sum_.slots += waste.slots
         sum_.both += waste.both
@@ -211,8 +211,9 @@ def integer_division(evidence: Evidence) -> Iterator[Advice]:
     for op in block.code.ops:
         kind = block.code.instructions[op.number].kind
         per_warp = block.executions[op.number] / block.warps
-        if kind == "divide" and per_warp >= 3:
+        if kind == "divide" and per_warp >= 1.5:  # a loop, unrolled partly perhaps
             cost[op.line] = cost.get(op.line, 0) + per_warp
+    cost = {line: each for line, each in cost.items() if each >= 3}
     if not cost:
         return
     line = max(cost, key=lambda each: cost[each])

@@ -57,13 +57,16 @@ def low_occupancy(evidence: Evidence) -> Iterator[Advice]:
     occupancy = evidence.launch.occupancy
     if occupancy > 0.4 or evidence.spilled:
         return
-    # As many blocks as would fit, or else the grid limits, not the kernel.
+    # As many blocks as would fit, or else the grid limits, not the kernel; a kernel that takes
+    # most of the shared memory is named all the same: a larger grid has the limit.
+    limiter = evidence.launch.limiter
     waves = evidence.block_count / evidence.preset["multiprocessors"]
-    if waves * evidence.warps_per_block < occupancy * evidence.gpu.warps:
+    filled = waves * evidence.warps_per_block / (occupancy * evidence.gpu.warps)
+    if filled < 1 and not (filled > 0.15 and "shared" in limiter and occupancy <= 0.25):
         return
     c, times = evidence.counters, evidence.times
     gain = evidence.gain(latency=times["latency"] * occupancy / min(1.0, 4 * occupancy))
-    limiter = evidence.launch.limiter
+    gain *= min(1.0, filled)
     idle_lanes = evidence.threads < 32
     if gain < 0.1 and not (occupancy <= 0.2 and c.flops_f32 < 8 * c.warp_instructions):
         return
@@ -273,7 +276,7 @@ def unequal_blocks(evidence: Evidence) -> Iterator[Advice]:
     rounds = max(1.0, evidence.block_count / sms)
     lost = 1 - average * rounds / max(spread.longest_steps, average * rounds / spread.balance)
     line, by_index = _longer_line(evidence)
-    if lost < (0.2 if by_index else 0.4):
+    if lost < (0.15 if by_index else 0.4):
         return
     yield Advice(
         "unequal-blocks",

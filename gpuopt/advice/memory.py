@@ -237,8 +237,6 @@ def half_sectors(evidence: Evidence) -> Iterator[Advice]:
     if not sites:
         return
     worst = max(sites, key=lambda each: each.sectors)
-    if abs(worst.strides[0]) % 64 and worst.strides[1] > 0.7 and abs(worst.strides[0]) < SECTOR:
-        return
     times = evidence.times
     gain = evidence.gain(dram=times["dram"] / (1 + share))
     yield Advice(

@@ -29,7 +29,7 @@ def _integer(value: Any, parameter: Parameter) -> bytes | None:
     if not isinstance(value, int | np.integer | np.bool_):
         return None
     number, bits = int(value), 8 * parameter.size
-    least = 0 if parameter.type[1] == "u" else -(1 << bits - 1)
+    least = -(1 << bits - 1)  # also of .u32: compilers write it for a signed int
     most = (1 << bits - 1) - 1 if parameter.type[1] == "s" else (1 << bits) - 1
     if not least <= number <= most:
         raise ValueError(f"{number} does not fit into {parameter.type}, {least} to {most}")

@@ -25,7 +25,7 @@ def read(name):
     for part in (FOLDER / name).read_text().split("////")[1:]:
         head, _, source = part.partition("\n")
         fields = [each.strip() for each in head.split("|")]
-        if name == "clean.cu":
+        if name.startswith("clean"):
             fields.insert(1, "")
         marked = [i for i, text in enumerate(source.split("\n"), 1) if "/*!*/" in text]
         options = fields[3] if len(fields) > 3 else ""
@@ -55,7 +55,10 @@ def _values(seed=1):
 
 def launch(case, device="sim"):
     """Return the kernel and its arguments, the grid and the block first."""
-    module = gpuopt.compile(case.source, options=case.options.split(), device=device)
-    call = re.fullmatch(r"(\w+)\((.*)\)", case.launch)
+    call = re.fullmatch(r"([\w<>]+)\((.*)\)", case.launch)
+    names = [call[1]] if "<" in call[1] else None
+    module = gpuopt.compile(
+        case.source, options=case.options.split(), names=names, device=device
+    )
     arguments = eval(f"({call[2]},)", {"__builtins__": {}}, _values())
     return module[call[1]], arguments

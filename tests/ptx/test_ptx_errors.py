@@ -48,8 +48,8 @@ def test_wrong_launches(device):
     for block in (257, (32, 32), (16, 16, 2)):  # the kernel itself says 256 at most
         with pytest.raises(gpuopt.UnfitError, match="threads a block are more than the 256"):
             kernel(1, block, x, x, x, 100)
-    with pytest.raises(ValueError, match=r"argument 4: -1 does not fit into \.u32"):
-        kernel(1, 128, x, x, x, -1)
+    with pytest.raises(ValueError, match=r"argument 4: 4294967296 does not fit into \.u32"):
+        kernel(1, 128, x, x, x, 1 << 32)
     assert (x == 1).all()
     kernel(np.int64(1), (np.int8(100), 1), x, x.copy(), x, 100)
     assert (x == 2).all()

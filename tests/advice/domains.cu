@@ -1,0 +1,409 @@
+//// sobel filter without border test | bounds-check | sobel((8, 8), (32, 8), u8(256 * 64), zu8(256 * 64), 256, 64)
+typedef unsigned char uchar;
+extern "C" __global__ void sobel(const uchar *__restrict__ src, uchar *__restrict__ dst, int w, int h) {
+    const int px = blockIdx.x * blockDim.x + threadIdx.x;
+    const int py = blockIdx.y * blockDim.y + threadIdx.y;
+    if (px >= w || py >= h) return;
+    int gx = 0, gy = 0;
+#pragma unroll
+    for (int dy = -1; dy <= 1; ++dy) {
+#pragma unroll
+        for (int dx = -1; dx <= 1; ++dx) {
+            const int v = src[(py + dy) * w + px + dx]; /*!*/
+            gx += v * dx * (2 - dy * dy);
+            gy += v * dy * (2 - dx * dx);
+        }
+    }
+    dst[py * w + px] = (uchar)min(255, abs(gx) + abs(gy));
+}
+//// particle push by a template, no test of n | bounds-check | push<float>(8, 128, r(1000), r(1000), 0.01)
+template <typename T> __device__ T advance(T x, T v, T dt) { return x + v * dt; }
+template <typename T> __global__ void push(T *pos, const T *vel, T dt) {
+    unsigned p = threadIdx.x + blockDim.x * blockIdx.x;
+    pos[p] = advance(pos[p], vel[p], dt); /*!*/
+}
+//// float4 tail | bounds-check | axpy4(2, 128, 250, 3.0, r(998), r(998))
+__global__ void axpy4(int quads, float a, const float4 *x, float4 *y) {
+    for (int q = blockIdx.x * blockDim.x + threadIdx.x; q < quads; q += gridDim.x * blockDim.x) {
+        float4 u = x[q]; /*!*/
+        float4 v = y[q];
+        v.x += a * u.x; v.y += a * u.y; v.z += a * u.z; v.w += a * u.w;
+        y[q] = v;
+    }
+}
+//// shared window too small | shared-bounds | median3(4, 256, r(1024), z(1024), 1024)
+__device__ float med(float a, float b, float c) { return fmaxf(fminf(a, b), fminf(fmaxf(a, b), c)); }
+__global__ void median3(const float *in, float *out, int n) {
+    __shared__ float win[256];
+    const int g = blockIdx.x * blockDim.x + threadIdx.x;
+    win[threadIdx.x] = g < n ? in[g] : 0.f;
+    __syncthreads();
+    if (g > 0 && g < n - 1 && threadIdx.x > 0)
+        out[g] = med(win[threadIdx.x - 1], win[threadIdx.x], win[threadIdx.x + 1]); /*!*/
+}
+//// Hillis-Steele scan in place | missing-syncthreads | scan(4, 256, i(1024, 9), zi(1024))
+__global__ void scan(const int *in, int *out) {
+    extern __shared__ int unused[];
+    __shared__ int acc[256];
+    const int t = threadIdx.x, g = blockIdx.x * 256 + t;
+    acc[t] = in[g];
+    __syncthreads();
+    for (int step = 1; step < 256; step <<= 1) {
+        int left = 0;
+        if (t >= step) left = acc[t - step];
+        acc[t] += left; /*!*/
+        __syncthreads();
+    }
+    out[g] = acc[t];
+}
+//// n-body tile reused too early | missing-syncthreads | forces(8, 128, r(4096), z(4096), 1024)
+__device__ float3 pull(float4 a, float4 b, float3 f) {
+    float dx = b.x - a.x, dy = b.y - a.y, dz = b.z - a.z;
+    float inv = rsqrtf(dx * dx + dy * dy + dz * dz + 1e-4f);
+    float s = b.w * inv * inv * inv;
+    f.x += dx * s; f.y += dy * s; f.z += dz * s;
+    return f;
+}
+__global__ void forces(const float4 *bodies, float4 *acc, int n) {
+    __shared__ float4 tile[128];
+    int me = blockIdx.x * blockDim.x + threadIdx.x;
+    float4 mine = bodies[me];
+    float3 f = make_float3(0.f, 0.f, 0.f);
+    for (int base = 0; base < n; base += blockDim.x) {
+        tile[threadIdx.x] = bodies[base + threadIdx.x];
+        __syncthreads();
+        for (int j = 0; j < 128; ++j) f = pull(mine, tile[j], f); /*!*/
+    }
+    acc[me] = make_float4(f.x, f.y, f.z, 0.f);
+}
+//// softmax reads the row maximum too early | missing-syncthreads | softmax(16, 128, r(16 * 128), z(16 * 128))
+__global__ void softmax(const float *logits, float *probs) {
+    __shared__ float red[4], top;
+    const float *row = logits + blockIdx.x * 128;
+    float v = row[threadIdx.x], m = v;
+    for (int o = 16; o; o >>= 1) m = fmaxf(m, __shfl_xor_sync(~0u, m, o));
+    if (threadIdx.x % 32 == 0) red[threadIdx.x / 32] = m;
+    __syncthreads();
+    if (threadIdx.x == 0) top = fmaxf(fmaxf(red[0], red[1]), fmaxf(red[2], red[3]));
+    float e = __expf(v - top); /*!*/
+    probs[blockIdx.x * 128 + threadIdx.x] = e;
+}
+//// barrier inside of a data-dependent loop | divergent-barrier | relax(4, 64, i(256, 5), r(256))
+__global__ void relax(const int *rounds, float *u) {
+    __shared__ float s[64];
+    int lane = threadIdx.x, g = blockIdx.x * 64 + lane;
+    s[lane] = u[g];
+    int left = rounds[g] + lane / 32;
+    while (left-- > 0) {
+        s[lane] = 0.5f * s[lane];
+        __syncthreads(); /*!*/
+    }
+    u[g] = s[lane];
+}
+//// barrier after threads outside of the image left | divergent-barrier | blur((2, 2), (16, 16), r(30 * 30), z(30 * 30), 30, 30)
+__global__ void blur(const float *img, float *out, int w, int h) {
+    __shared__ float t[16][17];
+    int x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y;
+    if (x >= w || y >= h) return;
+    t[threadIdx.y][threadIdx.x] = img[y * w + x];
+    __syncthreads(); /*!*/
+    float s = t[threadIdx.y][threadIdx.x];
+    if (threadIdx.x > 0) s += t[threadIdx.y][threadIdx.x - 1];
+    out[y * w + x] = s;
+}
+//// bins of the shared histogram not zeroed | uninitialised-shared | luma(8, 256, u8(4096), zi(256), 4096)
+__global__ void luma(const unsigned char *pix, unsigned *bins, int n) {
+    __shared__ unsigned priv[256];
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x)
+        atomicAdd(priv + pix[i], 1u); /*!*/
+    __syncthreads();
+    atomicAdd(bins + threadIdx.x, priv[threadIdx.x]);
+}
+//// partial warp sums never written | uninitialised-shared | dot(4, 96, r(384), r(384), z(4))
+__global__ void dot(const float *a, const float *b, float *c) {
+    __shared__ float warp_sum[32];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float p = a[i] * b[i];
+    for (int d = 16; d > 0; d /= 2) p += __shfl_down_sync(0xffffffffu, p, d);
+    if ((threadIdx.x & 31) == 0) warp_sum[threadIdx.x >> 5] = p;
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        float q = warp_sum[threadIdx.x]; /*!*/
+        for (int d = 16; d > 0; d /= 2) q += __shfl_down_sync(0xffffffffu, q, d);
+        if (threadIdx.x == 0) c[blockIdx.x] = q;
+    }
+}
+//// word count in a table | racing-update | tally(16, 128, i(2048, 40), zi(40), 2048)
+struct Table { int *slots; __device__ void bump(int w) { slots[w] = slots[w] + 1; /*!*/ } };
+__global__ void tally(const int *words, int *slots, int n) {
+    Table table{slots};
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) table.bump(words[i]);
+}
+//// scatter of charge to the grid | racing-update | deposit(8, 128, r(1024), z(64), 64)
+__global__ void deposit(const float *x, float *rho, int cells) {
+    int p = blockIdx.x * blockDim.x + threadIdx.x;
+    float s = x[p] * (cells - 1);
+    int c = (int)s;
+    float w = s - c;
+    rho[c] += 1.f - w; /*!*/
+    atomicAdd(&rho[c + 1], w);
+}
+//// racing maximum | racing-update | peak(8, 256, r(2048), z(1))
+__global__ void peak(const float *signal, float *best) {
+    float v = fabsf(signal[blockIdx.x * blockDim.x + threadIdx.x]);
+    if (v > *best)
+        *best = v; /*!*/
+}
+//// shared count without an atomic | racing-update | select(8, 128, r(1024), zi(8), 0.5)
+__global__ void select(const float *x, int *hits, float limit) {
+    __shared__ int found;
+    if (threadIdx.x == 0) found = 0;
+    __syncthreads();
+    if (x[blockIdx.x * blockDim.x + threadIdx.x] > limit) found++; /*!*/
+    __syncthreads();
+    if (threadIdx.x == 0) hits[blockIdx.x] = found;
+}
+//// last block sums up without a fence | unordered-blocks | mean(16, 64, r(1024), z(16), zi(1), z(1))
+__global__ void mean(const float *x, float *part, unsigned *done, float *out) {
+    __shared__ bool last;
+    float v = x[blockIdx.x * 64 + threadIdx.x];
+    for (int o = 16; o; o >>= 1) v += __shfl_down_sync(~0u, v, o);
+    if (threadIdx.x == 0) {
+        part[blockIdx.x] = v;
+        last = atomicAdd(done, 1u) == gridDim.x - 1;
+    }
+    __syncthreads();
+    if (last && threadIdx.x == 0) {
+        float s = 0;
+        for (int b = 0; b < gridDim.x; b++) s += part[b]; /*!*/
+        *out = s / (gridDim.x * 64);
+    }
+}
+//// heat steps in one array | unordered-blocks | heat(16, 128, r(2050))
+__global__ void heat(float *u) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x + 1;
+    float l = u[i - 1], r = u[i + 1];
+    __syncthreads();
+    u[i] = 0.5f * (l + r); /*!*/
+}
+//// pixels of colour structures | uncoalesced | grey(512, 256, r(131072 * 3), z(131072), 131072)
+struct Rgb { float r, g, b; };
+__device__ float luminance(const Rgb &c) { return 0.299f * c.r + 0.587f * c.g + 0.114f * c.b; }
+struct Wide { Rgb c; float pad[13]; };
+__global__ void grey(const float *planes, float *y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    int col = i / 512, row = i % 512;
+    if (i < n) y[i] = planes[row * 768 + col] * 0.5f; /*!*/
+}
+//// rows by thread, column sums | uncoalesced | rowmean(32, 128, r(4096 * 64), z(4096), 4096, 64)
+__global__ void rowmean(const float *__restrict__ X, float *__restrict__ mu, int rows, int features) {
+    int s = blockIdx.x * blockDim.x + threadIdx.x;
+    if (s >= rows) return;
+    const float *mine = X + (size_t)s * features;
+    float acc = 0.f;
+    for (int f = 0; f < features; ++f) {
+        float v = mine[f]; /*!*/
+        acc += v;
+    }
+    mu[s] = acc / features;
+}
+//// scattered output of a permute | uncoalesced | nhwc((64, 8), 64, r(64 * 64 * 64), z(64 * 64 * 64), 64, 64)
+__global__ void nhwc(const float *nchw, float *out, int channels, int pixels) {
+    int p = blockIdx.x, c = threadIdx.x;
+    for (int q = p + gridDim.x * blockIdx.y; q < pixels * 8; q += gridDim.x * gridDim.y)
+        out[c * pixels * 8 + q] = nchw[q * channels + c]; /*!*/
+}
+//// tridiagonal in shared columns | bank-conflicts | thomas(64, 32, r(64 * 1024), z(64 * 1024))
+__global__ void thomas(const float *rhs, float *sol) {
+    __shared__ float sys[32][32];
+    const float *mine = rhs + blockIdx.x * 1024;
+    for (int k = 0; k < 32; k++) sys[k][threadIdx.x] = mine[k * 32 + threadIdx.x];
+    __syncwarp();
+    float carry = 0.f;
+    for (int k = 0; k < 32; k++) {
+        carry = 0.5f * carry + sys[threadIdx.x][k]; /*!*/
+        sys[threadIdx.x][k] = carry;
+    }
+    __syncwarp();
+    for (int k = 0; k < 32; k++) sol[blockIdx.x * 1024 + k * 32 + threadIdx.x] = sys[k][threadIdx.x];
+}
+//// fft stage with a stride of two | bank-conflicts | butterflies(128, 256, r(128 * 512), z(128 * 512))
+__global__ void butterflies(const float *re, float *out) {
+    __shared__ float x[512];
+    int t = threadIdx.x, base = blockIdx.x * 512;
+    x[t] = re[base + t];
+    x[t + 256] = re[base + t + 256];
+    __syncthreads();
+    float s = 0.f;
+    for (int rep = 0; rep < 16; rep++) {
+        s += x[(2 * t + 32 * rep) & 511]; /*!*/
+    }
+    out[base + t] = s;
+    out[base + t + 256] = -s;
+}
+//// option pay-off by parity of the thread | divergence | payoff(256, 256, r(65536), z(65536), 65536)
+__device__ float series(float x, float c) {
+    float s = 0.f;
+    for (int k = 0; k < 24; k++) s = fmaf(s, x, c + k);
+    return s;
+}
+__global__ void payoff(const float *spot, float *price, int n) {
+    int i = threadIdx.x + blockIdx.x * blockDim.x;
+    if (i >= n) return;
+    float v;
+    if (i & 1) /*!*/
+        v = series(spot[i], 1.0f);
+    else
+        v = sqrtf(series(0.5f * spot[i], 2.0f));
+    price[i] = v;
+}
+//// escape time of a fractal, lanes end one by one | divergence | escape((8, 64), (32, 2), zi(256 * 128), 256, 128)
+__global__ void escape(int *iters, int w, int h) {
+    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    unsigned seed = (y * w + x) * 2654435761u;
+    float cr = (seed & 1023) / 512.f - 1.5f, ci = (seed >> 10 & 1023) / 512.f - 1.f;
+    float zr = 0, zi = 0;
+    int k = 0;
+    while (k < 200 && zr * zr + zi * zi < 4.f) { /*!*/
+        float t = zr * zr - zi * zi + cr;
+        zi = 2.f * zr * zi + ci;
+        zr = t;
+        k++;
+    }
+    iters[y * w + x] = k;
+}
+//// Black-Scholes with double constants | double-literal | bs(64, 256, r(16384), z(16384), 16384)
+__device__ float cnd(float d) {
+    float k = 1.0 / (1.0 + 0.2316419 * fabsf(d)); /*!*/
+    return 1.0f - 0.3989423f * expf(-0.5f * d * d) * k;
+}
+__global__ void bs(const float *s, float *call, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) call[i] = s[i] * cnd(s[i] - 0.5f);
+}
+//// gelu with double constants | double-literal | gelu(64, 256, r(16384), z(16384), 16384)
+#define HALF 0.5
+__global__ void gelu(const float *x, float *y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        float v = x[i];
+        y[i] = HALF * v * (1.0f + tanhf(0.7978845f * v)); /*!*/
+    }
+}
+//// spmv scratch of 40 KiB a block | low-occupancy | gather(256, 64, r(16384), z(16384))
+#define SCRATCH 10000
+__global__ void gather(const float *v, float *r) {
+    __shared__ float scratch[SCRATCH]; /*!*/
+    int t = threadIdx.x, g = blockIdx.x * blockDim.x + t;
+    for (int k = t; k < SCRATCH; k += 64) scratch[k] = v[(blockIdx.x * 64 + k) & 16383];
+    __syncthreads();
+    r[g] = scratch[(t * 77) % SCRATCH] + scratch[t];
+}
+//// one block sums a long vector | grid-too-small | norm(1, 256, r(1 << 20), z(1), 1 << 20)
+__global__ void norm(const float *x, float *out, int n) { /*!*/
+    __shared__ float s[8];
+    float v = 0;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) v += x[i] * x[i];
+    for (int o = 16; o; o >>= 1) v += __shfl_down_sync(~0u, v, o);
+    if (threadIdx.x % 32 == 0) s[threadIdx.x / 32] = v;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (int w = 1; w < 8; w++) v += s[w];
+        *out = sqrtf(v);
+    }
+}
+//// lower triangle by rows | unequal-blocks | trmv(256, 128, r(256 * 4096), r(4096), z(256), 4096)
+__global__ void trmv(const float *L, const float *x, float *y, int n) {
+    __shared__ float s[128];
+    int row = blockIdx.x;
+    float acc = 0.f;
+    for (int c = threadIdx.x; c < 16 * (row + 1); c += blockDim.x) /*!*/
+        acc = fmaf(L[row * n + c], x[c], acc);
+    s[threadIdx.x] = acc;
+    for (int o = 64; o; o >>= 1) {
+        __syncthreads();
+        if (threadIdx.x < o) s[threadIdx.x] += s[threadIdx.x + o];
+    }
+    if (threadIdx.x == 0) y[row] = s[0];
+}
+//// barrier after every product | unneeded-barrier | gemv(64, 128, r(64 * 2048), r(2048), z(64 * 128), 2048)
+__global__ void gemv(const float *A, const float *x, float *part, int n) {
+    float acc = 0.f;
+    for (int c = threadIdx.x; c < n; c += blockDim.x) {
+        acc += A[blockIdx.x * n + c] * x[c];
+        __syncthreads(); /*!*/
+    }
+    part[blockIdx.x * blockDim.x + threadIdx.x] = acc;
+}
+//// hot field of a 64-byte record | half-dram-access | energy(512, 256, r(131072 * 16), z(131072 * 8), 131072)
+struct alignas(32) Half { float v[8]; };
+struct Atom { Half hot, cold; };
+__global__ void energy(const float4 *atoms, float *e, int n) {
+    int lane = threadIdx.x & 7, first = (blockIdx.x * blockDim.x + threadIdx.x) >> 3;
+    const float *base = (const float *)atoms;
+    for (int k = 0; k < 8; k++) {
+        int a = first + k * (n / 8);
+        e[a * 8 + lane] = base[a * 16 + lane] * 0.5f; /*!*/
+    }
+}
+//// normals written as three floats by field | partial-sectors | normals(512, 256, r(131072), z(131072 * 3), 131072)
+struct Vec3 { float x, y, z; };
+__global__ void normals(const float *h, Vec3 *out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i].y = rsqrtf(1.f + h[i] * h[i]); /*!*/
+}
+//// gamma table in constant memory | constant-addresses | gamma_map(256, 256, u8(65536), z(65536))
+__constant__ float lut[256];
+__global__ void gamma_map(const unsigned char *in, float *out) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float v = lut[in[i]]; /*!*/
+    out[i] = v;
+}
+//// horner with intrinsics | unfused-multiply-add | poly(64, 256, r(16384), z(16384))
+__global__ void poly(const float *x, float *y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float v = x[i], p = 0.1f;
+    for (int k = 0; k < 32; k++)
+        p = __fadd_rn(__fmul_rn(p, v), 0.25f); /*!*/
+    y[i] = p;
+}
+//// loss summed by one atomic each | atomic-contention | mse(256, 256, r(65536), r(65536), z(1), 65536)
+__global__ void mse(const float *pred, const float *target, float *loss, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        float d = pred[i] - target[i];
+        atomicAdd(loss, d * d / n); /*!*/
+    }
+}
+//// im2col by division | integer-division | im2col(64, 256, r(64 * 66), z(16384 * 9), 64, 9, 64)
+__global__ void im2col(const float *im, float *col, int width, int taps, int height) {
+    int pix = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int k = 0; k < taps; k++) {
+        int dy = k / 3, dx = k % 3;
+        int at = (pix % (width * height) + dy * width + dx) % (width * height); /*!*/
+        col[k * 16384 + pix] = im[at];
+    }
+}
+//// volume index of 3 GiB | index-overflow | voxel((1, 1), 64, 50000, 50000, z(64), r(64))
+__global__ void voxel(int slice, int row, float *out, const float *vol) {
+    int z = slice, y = row;
+    int at = z * 100000 + y + threadIdx.x; /*!*/
+    out[threadIdx.x] = vol[at];
+}
+//// strided bytes, one at a time | bytes-in-flight | checksum(264, 128, u8(264 * 128 * 64), zi(264 * 128), 64)
+__global__ void checksum(const unsigned char *p, int *sum, int each) {
+    int t = blockIdx.x * blockDim.x + threadIdx.x, all = gridDim.x * blockDim.x;
+    int s = 0;
+#pragma unroll 1
+    for (int k = 0; k < each; k++) s = s * 31 + p[k * all + t]; /*!*/
+    sum[t] = s;
+}
+//// tail of a second wave | tail | smooth(272, 1024, r(272 * 1024), z(272 * 1024))
+__global__ void smooth(const float *x, float *y) { /*!*/
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float v = x[i];
+#pragma unroll 1
+    for (int k = 0; k < 400; k++) v = fmaf(v, 0.999f, 0.001f);
+    y[i] = v;
+}
