@@ -44,6 +44,8 @@ enum status status_sim_finding(const struct status_finding *finding) {
     record.finding.text = record.text;
     record.finding.kernel = record.kernel;
     record.finding.file = finding->file ? record.file : NULL;
+    record.finding.array = "";
+    record.finding.other_file = NULL;
     return STATUS_SIM_ERROR;
 }
 

@@ -28,6 +28,16 @@ struct status_finding {
     unsigned line, ptx_line;
     uint32_t block[3], thread[3];
     uint64_t address, times;
+    const char *space, *access; /* "shared", "read"; static, NULL: not about an access to memory */
+    uint32_t bytes, argument, item; /* of the access; the argument next to it, from 1, 0: none is
+                                       known; bytes of its elements */
+    int64_t offset;                 /* bytes from the beginning of the argument or allocation */
+    uint64_t extent;                /* bytes of it; 0: unknown */
+    const char *array;              /* "float32[10]"; "": no description */
+    const char *other_access;       /* the second access of a race; NULL: none */
+    const char *other_file;
+    unsigned other_line, other_ptx_line;
+    uint32_t other_block[3], other_thread[3];
 };
 
 /* Details of this thread's last failed call. */

@@ -113,6 +113,20 @@ static struct status_finding finding_of(const struct sim_finding *found) {
         .thread = {found->thread[0], found->thread[1], found->thread[2]},
         .address = found->address,
         .times = found->times,
+        .space = found->space,
+        .access = found->access,
+        .bytes = found->bytes,
+        .argument = found->argument,
+        .item = found->item,
+        .offset = found->offset,
+        .extent = found->extent,
+        .array = found->array,
+        .other_access = found->has_other ? found->other_access : NULL,
+        .other_file = found->other_file,
+        .other_line = found->other_line,
+        .other_ptx_line = found->other_ptx_line,
+        .other_block = {found->other_block[0], found->other_block[1], found->other_block[2]},
+        .other_thread = {found->other_thread[0], found->other_thread[1], found->other_thread[2]},
     };
 }
 

@@ -121,16 +121,37 @@ static PyObject *statements_list(const struct device_report *report, size_t coun
     return list;
 }
 
+/* The second access of a race; None: the finding has none. */
+static PyObject *other_access(const struct status_finding *found) {
+    if (!found->other_access)
+        return Py_NewRef(Py_None);
+    return Py_BuildValue("{s:s, s:z, s:I, s:I, s:(III), s:(III)}", "access", found->other_access,
+                         "file", found->other_file, "line", found->other_line, "ptx_line",
+                         found->other_ptx_line, "block", found->other_block[0],
+                         found->other_block[1], found->other_block[2], "thread",
+                         found->other_thread[0], found->other_thread[1], found->other_thread[2]);
+}
+
 static PyObject *findings_list(const struct device_report *report) {
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < report->finding_count; i++) {
         const struct status_finding *found = &report->findings[i];
-        PyObject *item = Py_BuildValue(
-            "{s:s, s:s, s:s, s:z, s:I, s:I, s:(III), s:(III), s:K, s:K}", "kind", found->kind,
-            "text", found->text, "kernel", found->kernel, "file", found->file, "line", found->line,
-            "ptx_line", found->ptx_line, "block", found->block[0], found->block[1], found->block[2],
-            "thread", found->thread[0], found->thread[1], found->thread[2], "address",
-            (unsigned long long)found->address, "times", (unsigned long long)found->times);
+        PyObject *other = other_access(found);
+        PyObject *item =
+            other ? Py_BuildValue(
+                        "{s:s, s:s, s:s, s:z, s:I, s:I, s:(III), s:(III), s:K, s:K, s:s, s:s, s:I,"
+                        " s:I, s:I, s:L, s:K, s:s, s:N}",
+                        "kind", found->kind, "text", found->text, "kernel", found->kernel, "file",
+                        found->file, "line", found->line, "ptx_line", found->ptx_line, "block",
+                        found->block[0], found->block[1], found->block[2], "thread",
+                        found->thread[0], found->thread[1], found->thread[2], "address",
+                        (unsigned long long)found->address, "times",
+                        (unsigned long long)found->times, "space", found->space ? found->space : "",
+                        "access", found->access ? found->access : "", "bytes", found->bytes,
+                        "argument", found->argument, "item", found->item, "offset",
+                        (long long)found->offset, "extent", (unsigned long long)found->extent,
+                        "array", found->array, "other", other)
+                  : NULL;
         if (!item || PyList_Append(list, item))
             Py_CLEAR(list);
         Py_XDECREF(item);

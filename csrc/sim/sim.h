@@ -144,12 +144,21 @@ struct sim_finding {
     unsigned line, ptx_line;
     uint32_t block[3], thread[3];
     uint64_t address;
-    int has_other; /* a race has a second access */
+    const char *space, *access; /* static: "shared", "read"; NULL: not about an access to memory */
+    uint32_t bytes;             /* of the access by one thread */
+    uint32_t argument, item;    /* the argument next to the address, from 1; 0: none is known. Bytes
+                                   of its elements */
+    int64_t offset;             /* bytes from the beginning of the argument or allocation */
+    uint64_t extent;            /* bytes of that argument or allocation; 0: unknown */
+    char array[64];             /* the argument's description, "float32[10]"; "": none */
+    int has_other;              /* a race has a second access */
     uint32_t other_block[3], other_thread[3];
     uint32_t other_pc; /* its instruction; UINT32_MAX: not known */
-    int is_first;      /* the finding describes the other access */
-    uint64_t times;    /* occurrences; counting ends at some 10,000 */
-    char text[800];    /* the whole message, with the fix */
+    const char *other_access, *other_file;
+    unsigned other_line, other_ptx_line;
+    int is_first;   /* the finding describes the other access */
+    uint64_t times; /* occurrences; counting ends at some 10,000 */
+    char text[800]; /* the whole message, with the fix */
 };
 
 /* Bounds on the resources of untrusted PTX. sim_default_limits() sets sensible ones. */

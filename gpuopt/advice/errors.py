@@ -11,20 +11,15 @@ import numpy as np
 from gpuopt.advice.code import Code, Op, Unknown, line_of, place
 from gpuopt.advice.evidence import Evidence
 from gpuopt.advice.explanation import Advice
-from gpuopt.observe.launches import Finding
+from gpuopt.advice.rules import ERRORS
+from gpuopt.observe.launches import Finding, OtherAccess
 
-_OTHER = re.compile(
-    r"which block \((\d+), (\d+), (\d+)\) thread \((\d+), (\d+), (\d+)\) "
-    r"(wrote|read|and others read)(?: at (?:[^\s:]+:(\d+)|PTX line (\d+)))?"
-)
-_PAST = re.compile(r"(\d+) bytes (past the start|before)[^\d]*of (\d+) bytes")
-_ELEMENT = re.compile(r"element (-?\d+) of (argument \d+) \((\w+)\[([^\]]*)\]\)")
 FAR = 1 << 28  # bytes outside an array that no missing test of a border explains
 GUIDE = "CUDA C++ Programming Guide"
 
 
-def _line(found: Finding) -> int:
-    return place(found.file, found.line) if found.file else found.ptx_line
+def _line(found: Finding | OtherAccess) -> int:
+    return place(found.file, found.line) if found.file and found.line else found.ptx_line
 
 
 def _advice(found: Finding, rule: str, text: str, remedy: str, **more: Any) -> Advice:
@@ -38,7 +33,7 @@ def _advice(found: Finding, rule: str, text: str, remedy: str, **more: Any) -> A
 
 
 def _access(found: Finding) -> str:
-    return "writes" if " write of " in found.text else "reads"
+    return "reads" if found.access == "read" else "writes"
 
 
 # --- out of bounds
@@ -86,10 +81,7 @@ def _numbers(seen: Overflow) -> str:
 
 
 def _overflow_advice(evidence: Evidence, found: Finding) -> Advice | None:
-    far = _PAST.search(found.text)
-    named = _ELEMENT.search(found.text)
-    distance = abs(int(named[1])) if named else int(far[1]) if far else 1 << 62
-    past = far or named or "in no allocation" in found.text
+    distance = abs(found.offset) if found.extent else 1 << 62
     for op in _ops_at(evidence, found):
         seen, known = _overflow(evidence, op, found.block, found.thread)
         line, numbers = 0, ""
@@ -101,7 +93,7 @@ def _overflow_advice(evidence: Evidence, found: Finding) -> Advice | None:
         if seen:
             line = seen[0].line
             numbers = f"{_numbers(seen)}; "
-        elif past and distance > FAR and products and not known:
+        elif found.space == "global" and distance > FAR and products and not known:
             line = products[-1].line
             numbers = "the address is more than 256 MiB outside of the array; "
         if line:
@@ -123,9 +115,8 @@ def _overflow_advice(evidence: Evidence, found: Finding) -> Advice | None:
 def out_of_bounds(evidence: Evidence, found: Finding) -> Advice:
     """Return the advice on an access outside of an array."""
     place = f"thread {found.thread} of block {found.block}"
-    past = _PAST.search(found.text)
-    size = int(next(iter(re.findall(r"of (\d+) bytes at", found.text)), 4)) or 4
-    if " shared " in found.text:
+    number, size = found.element, found.item if found.array else found.bytes
+    if found.space == "shared":
         return _advice(
             found,
             "shared-bounds",
@@ -135,53 +126,31 @@ def out_of_bounds(evidence: Evidence, found: Finding) -> Advice:
             reason="Shared memory beyond the block's own does not exist; the kernel stops.",
             source=f"{GUIDE}, shared memory",
         )
-    named = _ELEMENT.search(found.text)
-    if named:
-        number, which = int(named[1]), f"{named[2]}, {named[3]}[{named[4]}]"
-        left = number < 0
+    if number is None:
         return _advice(
             found,
             "bounds-check",
-            f"A bounds check is missing: {place} {_access(found)} element {number:,} of {which}.",
-            "Guard the access at the left border: test i - r >= 0 first, or clamp the index with "
-            "max(i - r, 0)."
-            if left
-            else "Guard it, as in if (i < n). The grid is rounded up to whole blocks, so its last "
-            "threads have no element; neighbours as i + 1 need a test of their own.",
-            reason="A neighbour of the first element does not exist."
-            if left
-            else f"The launch has {evidence.block_count * evidence.threads:,} threads.",
-            source="Deck D1, vector add 5 and stencil: the grid is ceil(n / block)",
+            f"{place} {_access(found)} an address that is in no array.",
+            "Check the pointers that were passed, and the index against the size.",
+            source=f"{GUIDE}, kernels",
         )
-    if past and past[2] == "before":
-        return _advice(
-            found,
-            "bounds-check",
-            f"{place} {_access(found)} {int(past[1]) // size:,} element(s) before the beginning of "
-            f"an array.",
-            "Guard the access at the left border: test i - r >= 0 first, or clamp the index with "
-            "max(i - r, 0).",
-            reason="A neighbour of the first element does not exist.",
-            source=f"{GUIDE}, kernels; deck D1, stencil and vector add",
-        )
-    if past:
-        number, length = int(past[1]) // size, int(past[3]) // size
-        return _advice(
-            found,
-            "bounds-check",
-            f"A bounds check is missing: {place} {_access(found)} element {number:,} of an array "
-            f"of {length:,}.",
-            "Guard it, as in if (i < n). The grid is rounded up to whole blocks, so its last "
-            "threads have no element; neighbours as i + 1 need a test of their own.",
-            reason=f"The launch has {evidence.block_count * evidence.threads:,} threads.",
-            source="Deck D1, vector add 5: the grid is ceil(n / block)",
-        )
+    array = f"an array of {found.extent // size:,}"
+    if found.argument:
+        array = f"argument {found.argument}, {found.array or array}"
+    left = number < 0
     return _advice(
         found,
         "bounds-check",
-        f"{place} {_access(found)} an address that is in no array.",
-        "Check the pointers that were passed, and the index against the size.",
-        source=f"{GUIDE}, kernels",
+        f"A bounds check is missing: {place} {_access(found)} element {number:,} of {array}.",
+        "Guard the access at the left border: test i - r >= 0 first, or clamp the index with "
+        "max(i - r, 0)."
+        if left
+        else "Guard it, as in if (i < n). The grid is rounded up to whole blocks, so its last "
+        "threads have no element; neighbours as i + 1 need a test of their own.",
+        reason="A neighbour of the first element does not exist."
+        if left
+        else f"The launch has {evidence.block_count * evidence.threads:,} threads.",
+        source="Deck D1, vector add 5 and stencil: the grid is ceil(n / block)",
     )
 
 
@@ -190,19 +159,14 @@ def out_of_bounds(evidence: Evidence, found: Finding) -> Advice:
 
 def race(evidence: Evidence, found: Finding) -> Advice:
     """Return the advice on a race: a missing barrier, fence or atomic."""
-    other = _OTHER.search(found.text)
-    shared = "shared" in found.kind
-    mine = _line(found)
-    theirs = int(other[8] or other[9] or 0) if other else 0
-    theirs = place(found.file, theirs) if theirs and found.file else theirs
-    blocks = tuple(map(int, other.groups()[:3])) if other else found.block
-    threads = tuple(map(int, other.groups()[3:6])) if other else found.thread
+    other = found.other or found
+    mine, theirs = _line(found), _line(other)
     dim = evidence.launch.block
 
     def warp(thread: tuple[int, ...]) -> int:
         return (thread[0] + dim[0] * (thread[1] + dim[1] * thread[2])) // 32
 
-    space = "shared" if shared else "global"
+    space = found.space
     later = max(mine, theirs)
     update = _update(evidence, {mine, theirs}, space)
     if update:
@@ -222,7 +186,7 @@ def race(evidence: Evidence, found: Finding) -> Advice:
         if theirs and theirs != mine
         else f"line {line_of(mine)}"
     )
-    if blocks != found.block:
+    if other.block != found.block:
         return _advice(
             found,
             "unordered-blocks",
@@ -233,7 +197,7 @@ def race(evidence: Evidence, found: Finding) -> Advice:
             reason="Blocks run in any order, and their writes become visible in any order.",
             source=f"{GUIDE}, memory fence functions",
         )
-    if warp(threads) == warp(found.thread) and not _of_several_warps(evidence, later):
+    if warp(other.thread) == warp(found.thread) and not _of_several_warps(evidence, later):
         return _advice(
             found,
             "missing-syncwarp",
@@ -386,7 +350,10 @@ def plain(evidence: Evidence, found: Finding) -> Advice:
     row = _PLAIN.get(found.kind)
     if row:
         rule, text, remedy, reason, source = row
-        return _advice(found, rule, text, remedy, reason=reason, source=source)
+        line = _line(found)
+        if rule == "endless-loop" and evidence.lines:  # the loop, not where it happened to stop
+            line = max(evidence.lines, key=lambda each: (evidence.lines[each].branches, -each))
+        return _advice(found, rule, text, remedy, reason=reason, source=source, line=line)
     rule = found.kind.replace(" ", "-")
     text = f"{found.kind[0].upper()}{found.kind[1:]}."
     return _advice(found, rule, text, "See the finding; it names the place and the remedy.")
@@ -394,7 +361,7 @@ def plain(evidence: Evidence, found: Finding) -> Advice:
 
 def uninitialised(evidence: Evidence, found: Finding) -> Advice:
     """Return the advice on a read of a value that nobody wrote."""
-    if " shared " in found.text:
+    if found.space == "shared":
         return _advice(
             found,
             "uninitialised-shared",
@@ -420,12 +387,6 @@ _BY_KIND = {
     "race in global memory": race,
     "uninitialised read": uninitialised,
 }
-# The causes before what follows from them.
-_ORDER = (
-    "index-overflow", "bounds-check", "shared-bounds", "divergent-barrier", "racing-update",
-    "missing-syncthreads", "missing-syncwarp", "unordered-blocks", "warp-mask", "deadlock",
-    "uninitialised-shared", "uninitialised",
-)  # fmt: skip
 _ADDRESSES = {"out of bounds", "use after free", "misaligned access"}
 _RACES = {"missing-syncthreads", "missing-syncwarp", "racing-update", "unordered-blocks"}
 
@@ -447,7 +408,8 @@ def errors(evidence: Evidence) -> list[Advice]:
 
 
 def _rank(rule: str) -> int:
-    return _ORDER.index(rule) if rule in _ORDER else len(_ORDER)
+    names = [each.name for each in ERRORS]
+    return names.index(rule) if rule in names else len(names)
 
 
 def _causes(listed: list[Advice]) -> list[Advice]:

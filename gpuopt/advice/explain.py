@@ -19,8 +19,9 @@ from gpuopt.observe.launches import Launch
 from gpuopt.observe.profile import Profile, _counting
 from gpuopt.ptx.buffers import Buffer
 from gpuopt.ptx.kernel import Kernel
+from gpuopt.util.errors import SimError
 
-RACING = ("race in shared memory", "race in global memory")
+SECONDS = 20.0  # after which a launch counts as endless, if the caller says nothing
 
 
 def _copied(argument: Any) -> Any:
@@ -38,7 +39,8 @@ class _Kernel:
     """A kernel's launch that can be repeated from the same state."""
 
     def __init__(self, kernel: Kernel, grid: Any, block: Any, args: tuple, keywords: dict) -> None:
-        self.kernel, self.grid, self.block, self.keywords = kernel, grid, block, keywords
+        self.kernel, self.grid, self.block = kernel, grid, block
+        self.keywords = {"time_limit": SECONDS} | keywords
         self.args = args
         self.kept = tuple(_copied(each) for each in args)
 
@@ -58,9 +60,14 @@ class _Kernel:
 
 
 def _counted(call: Callable[[], Any], device: str) -> Profile:
+    """Profile a call; one that a check ended has its findings, too."""
     profiled = Profile(device, collecting=True)
-    with profiled:
-        profiled.result = call()
+    try:
+        with profiled:
+            profiled.result = call()
+    except SimError:
+        if not any(each.findings for each in profiled.launches):
+            raise
     return profiled
 
 
@@ -74,7 +81,9 @@ def _blocks(
     if launch.spread.longest_steps * count > 1.45 * launch.spread.steps and count > 1:
         longest = launch.spread.longest_block
         wanted.append(longest if longest != wanted[0] else 0)
-    found = []
+    found: list[Block] = []
+    if any(each.kind in ("does not end", "deadlock") for each in launch.findings):
+        return found
     for each in wanted:
         block = traced(repeat, launch, number, each, device)
         if block is not None:
@@ -100,7 +109,10 @@ def _judged(evidence: Evidence) -> list[Advice]:
         found += [replace(each, gain=float(each.gain)) for each in rule.test(evidence)]
     rules = {each.rule for each in found}
     found = [each for each in found if not rules & EXPLAINED_BY.get(each.rule, set())]
-    found = [_placed(each, evidence) for each in found]
+    once: dict[tuple[str, int], Advice] = {}
+    for each in sorted(found, key=lambda each: -each.gain):  # loads and stores of one line
+        once.setdefault((each.rule, each.line), each)
+    found = [_placed(each, evidence) for each in once.values()]
     order = {rule.name: number for number, rule in enumerate(RULES)}
     return sorted(
         found,
@@ -202,7 +214,7 @@ def explain(
         ``explain(kernel, grid, block, *args, shared=0)``; or a function that launches kernels, as
         `gpuopt.reduce`.
     *arguments, **keywords
-        Passed to the function.
+        Passed to the function. A kernel's launch counts as endless after ``time_limit=20`` seconds.
     device : str, optional
         "sim", or a preset as "sim:t4": the device of calls that name none. A kernel has its
         module's.

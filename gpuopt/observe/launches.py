@@ -51,6 +51,27 @@ class Statement:
 
 
 @dataclass(frozen=True)
+class OtherAccess:
+    """The second access of a race.
+
+    Attributes
+    ----------
+    access : {"read", "write"}
+    file : str or None
+    line, ptx_line : int
+        0 if the instruction is not known.
+    block, thread : (int, int, int)
+    """
+
+    access: str
+    file: str | None
+    line: int
+    ptx_line: int
+    block: tuple[int, int, int]
+    thread: tuple[int, int, int]
+
+
+@dataclass(frozen=True)
 class Finding:
     """An error that a check found while a kernel ran.
 
@@ -70,6 +91,22 @@ class Finding:
         In bytes, in the memory space that `kind` names.
     times : int
         The number of times that this line caused it in this launch.
+    space : str
+        "global", "shared", "local", ...; "" if the finding is not about an access to memory.
+    access : str
+        "read", "write", "atomic", or "".
+    bytes : int
+        Of the access by one thread.
+    argument : int
+        The number of the kernel's argument that the address is in or was formed from, from 1;
+        0 if none is known.
+    array : str
+        Its description, as "float32[1000]", or "".
+    item, offset, extent : int
+        Bytes of its elements; from its beginning to the address; of the whole. Without an
+        argument: of the allocation that is next to the address, 0 if none is.
+    other : OtherAccess or None
+        The second access of a race.
 
     Examples
     --------
@@ -90,6 +127,21 @@ class Finding:
     thread: tuple[int, int, int]
     address: int
     times: int
+    space: str = ""
+    access: str = ""
+    bytes: int = 0
+    argument: int = 0
+    item: int = 0
+    offset: int = 0
+    extent: int = 0
+    array: str = ""
+    other: OtherAccess | None = None
+
+    @property
+    def element(self) -> int | None:
+        """The index of the element that was accessed; None if no array is known."""
+        size = self.item if self.array else self.bytes
+        return self.offset // size if self.extent and size else None
 
     @property
     def advice(self) -> str:
@@ -226,6 +278,11 @@ def blocks_of(launch: Launch) -> str:
     return f"{blocks:,} block{'s' * (blocks != 1)} of {prod(launch.block):,}"
 
 
+def _finding(told: dict[str, Any]) -> Finding:
+    other = told["other"] and OtherAccess(**told["other"])
+    return Finding(**told | {"other": other})
+
+
 def launch_of(told: dict[str, Any]) -> Launch:
     """Return the launch that `_core` reports to a sink."""
     return Launch(
@@ -238,7 +295,7 @@ def launch_of(told: dict[str, Any]) -> Launch:
         achieved_occupancy=told["achieved_occupancy"],
         counters=Counters(told["values"]),
         lines=[Line(*place, Counters(values)) for *place, values in told["lines"]],
-        findings=[Finding(**found) for found in told["findings"]],
+        findings=[_finding(found) for found in told["findings"]],
         output=told["output"],
         device=told["device"],
         statements=[Statement(*each) for each in told["statements"]],

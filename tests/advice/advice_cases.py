@@ -54,11 +54,10 @@ def _values(seed=1):
 
 
 def launch(case, device="sim"):
-    """Return the kernel and its arguments, the grid and the block first."""
+    """Return the kernel, its arguments, the grid and the block first, and its keywords."""
     call = re.fullmatch(r"([\w<>]+)\((.*)\)", case.launch)
     names = [call[1]] if "<" in call[1] else None
-    module = gpuopt.compile(
-        case.source, options=case.options.split(), names=names, device=device
-    )
-    arguments = eval(f"({call[2]},)", {"__builtins__": {}}, _values())
-    return module[call[1]], arguments
+    module = gpuopt.compile(case.source, options=case.options.split(), names=names, device=device)
+    values = {"__builtins__": {}, "bound": lambda *given, **named: (given, named)} | _values()
+    arguments, keywords = eval(f"bound({call[2]})", values)
+    return module[call[1]], arguments, keywords

@@ -407,3 +407,133 @@ __global__ void smooth(const float *x, float *y) { /*!*/
     for (int k = 0; k < 400; k++) v = fmaf(v, 0.999f, 0.001f);
     y[i] = v;
 }
+//// warp tree without a barrier of the warp | missing-syncwarp | dotw(4, 32, r(128), z(4))
+__global__ void dotw(const float *v, float *out) {
+    __shared__ float s[32];
+    int l = threadIdx.x;
+    s[l] = v[blockIdx.x * 32 + l];
+    if (l < 16) s[l] += s[l + 16]; /*!*/
+    __syncwarp();
+    for (int d = 8; d; d >>= 1) {
+        float u = l < d ? s[l + d] : 0.f;
+        __syncwarp();
+        s[l] += u;
+        __syncwarp();
+    }
+    if (l == 0) out[blockIdx.x] = s[0];
+}
+//// shuffle of all lanes under a condition | warp-mask | halve(2, 64, r(128), z(128))
+__global__ void halve(const float *x, float *y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, lane = threadIdx.x & 31;
+    float v = x[i];
+    if (lane < 16) {
+        v += __shfl_down_sync(0xffffffff, v, 16); /*!*/
+    }
+    float top = __shfl_sync(0xffffffff, v, 0);
+    y[i] = v / top;
+}
+//// spin lock inside of a block that waits for itself | deadlock | ring(4, 32, zi(4))
+__global__ void ring(volatile int *turn) {
+    __shared__ volatile int mine;
+    if (threadIdx.x == 0) {
+        mine = 0;
+        __threadfence_block();
+        while (turn[(blockIdx.x + 1) % gridDim.x] == 0) { } /*!*/
+        turn[blockIdx.x] = 1;
+    }
+}
+//// window of which one element is never assigned | uninitialised | ema(2, 64, r(128), z(128), 4)
+__global__ void ema(const float *x, float *y, int taps) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float w[8];
+    for (int k = 0; k < taps; k++) w[k] = x[i] * k;
+    float s = 0.f;
+    for (int k = 0; k <= taps; k++) s += w[k]; /*!*/
+    y[i] = s;
+}
+//// float4 view of an odd row | misaligned-access | rows4(2, 32, r(1026), z(1026), 513)
+__global__ void rows4(const float *img, float *out, int pitch) {
+    const float4 *row = reinterpret_cast<const float4 *>(img + blockIdx.x * pitch);
+    float4 v = row[threadIdx.x]; /*!*/
+    out[blockIdx.x * pitch + threadIdx.x] = v.x + v.y + v.z + v.w;
+}
+//// mean of empty bins | division-by-zero | binmean(1, 64, i(64, 90), i(64, 3), zi(64))
+__global__ void binmean(const int *sums, const int *counts, int *mean) {
+    int b = threadIdx.x;
+    mean[b] = sums[b] / counts[b]; /*!*/
+}
+//// bisection that never narrows | endless-loop | root(1, 32, r(32), z(32), time_limit=1)
+__global__ void root(const float *target, float *x) {
+    float lo = 0.f, hi = 2.f, t = target[threadIdx.x] + 0.3f;
+    while (hi - lo > 1e-9f) { /*!*/
+        float mid = 0.5f * (lo + hi);
+        if (mid * mid < t) lo = mid; else hi = mid;
+    }
+    x[threadIdx.x] = lo;
+}
+//// convolution with 80 weights in registers | register-spills | conv80(64, 1024, r(65536 + 96), z(65536))
+__global__ void __launch_bounds__(1024, 2) conv80(const float *x, float *y) { /*!*/
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float w[80];
+#pragma unroll
+    for (int k = 0; k < 80; k++) w[k] = x[i + k];
+#pragma unroll 1
+    for (int r = 0; r < 4; r++)
+#pragma unroll
+        for (int k = 0; k < 80; k++) w[k] = fmaf(w[(k + 7) % 80], w[k], 0.5f);
+    float s = 0.f;
+#pragma unroll
+    for (int k = 0; k < 80; k++) s += w[k] * w[(k + 1) % 80];
+    y[i] = s;
+}
+//// queue of a breadth-first search by id | atomic-contention | push_all(128, 256, i(32768, 9), zi(32768), zi(1))
+__global__ void push_all(const int *level, int *queue, int *tail) {
+    int v = blockIdx.x * blockDim.x + threadIdx.x;
+    if (level[v] != 8) queue[atomicAdd(tail, 1)] = v; /*!*/
+}
+//// quadrature with a double step | double-literal | simpson(64, 256, z(16384), 0.001)
+__global__ void simpson(float *area, float h) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float x = i * h, s = 0.f;
+    for (int k = 0; k < 8; k++) {
+        float w = k & 1 ? 4.0 : 2.0;
+        s += w * sin(x + k * h) / 3.0; /*!*/
+    }
+    area[i] = s;
+}
+//// shared particles in a structure of eight floats | bank-conflicts | nbody8(64, 128, r(8192 * 8), z(8192))
+struct P8 { float x, y, z, m, vx, vy, vz, pad; };
+__global__ void nbody8(const P8 *p, float *e) {
+    __shared__ P8 s[128];
+    const float *src = (const float *)(p + blockIdx.x * 128);
+    for (int k = threadIdx.x; k < 1024; k += 128) ((float *)s)[k] = src[k];
+    __syncthreads();
+    float acc = 0.f;
+    for (int j = 0; j < 32; j++) {
+        int q = (threadIdx.x + j) & 127;
+        acc += s[q].m * j; /*!*/
+    }
+    e[blockIdx.x * 128 + threadIdx.x] = acc;
+}
+//// particles in local arrays by a run-time index | local-array | digits(64, 256, i(16384, 99999), zi(16384 * 8))
+__global__ void digits(const int *x, int *out) {
+    int count[10] = {0}, i = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int v = x[i] + 100000; v > 0; v /= 10) count[v % 10]++; /*!*/
+    for (int d = 0; d < 8; d++) out[d * 16384 + i] = count[d];
+}
+//// row-major access with the x and y of the block swapped | uncoalesced | sat((16, 16), (16, 16), r(65536), z(65536), 256)
+__global__ void sat(const float *in, float *out, int w) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y;
+    out[i * w + j] = fminf(1.0f, 1.25f * in[i * w + j]); /*!*/
+}
+//// last element of a wrapped stencil in global memory | bounds-check | periodic(4, 128, r(512), z(512), 512)
+__global__ void periodic(const float *u, float *du, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    int right = i == n ? 0 : i + 1, left = i ? i - 1 : n - 1;
+    du[i] = 0.5f * (u[right] - u[left]); /*!*/
+}
+//// block of 24 threads | block-size | curl((4096, 4), (8, 3), r(131072), z(131072))
+__global__ void curl(const float *u, float *v) { /*!*/
+    int i = ((blockIdx.y * gridDim.x + blockIdx.x) * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+    if (i > 0 && i < 131072) v[i] = u[i] - u[i - 1];
+}

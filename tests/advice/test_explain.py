@@ -8,11 +8,12 @@ from advice_cases import launch, read
 
 import gpuopt
 from gpuopt.advice.code import Code, Thread, Unknown, line_of
-from gpuopt.advice.rules import RULES
+from gpuopt.advice.rules import ERRORS, RULES
 from gpuopt.families import cases as families
 from gpuopt.observe.events import Instruction
 
-MISTAKES, CLEAN = read("mistakes.cu"), read("clean.cu")
+MISTAKES = read("mistakes.cu") + read("domains.cu")
+CLEAN = read("clean.cu") + read("clean_domains.cu")
 DECKS = {  # the rungs whose mistake is their lesson
     ("reduce", "2"): "bank-conflicts",
     ("reduce", "5-historical"): "missing-syncwarp",
@@ -38,8 +39,8 @@ def rungs():
 
 @pytest.mark.parametrize("case", MISTAKES, ids=lambda case: case.name)
 def test_mistake_is_named_first_with_its_line(nvrtc, case):
-    kernel, arguments = launch(case)
-    found = gpuopt.explain(kernel, *arguments)
+    kernel, arguments, keywords = launch(case)
+    found = gpuopt.explain(kernel, *arguments, **keywords)
     assert len(found), "no advice"
     assert (found[0].rule, found[0].line) == (case.rule, case.line), found
     assert found[0].text and found[0].evidence and found[0].remedy
@@ -48,8 +49,8 @@ def test_mistake_is_named_first_with_its_line(nvrtc, case):
 
 @pytest.mark.parametrize("case", CLEAN, ids=lambda case: case.name)
 def test_clean_kernel_gets_no_advice(nvrtc, case):
-    kernel, arguments = launch(case)
-    found = gpuopt.explain(kernel, *arguments)
+    kernel, arguments, keywords = launch(case)
+    found = gpuopt.explain(kernel, *arguments, **keywords)
     assert [each.rule for each in found] == [], found
 
 
@@ -63,9 +64,38 @@ def test_rungs_get_advice_on_their_own_lesson_only(family, rung, wanted):
     assert [each.rule for each in found][:1] == [wanted] * bool(wanted), found
 
 
-def test_every_rule_on_speed_has_a_kernel_that_shows_it():
-    shown = {case.rule for case in MISTAKES} | set(DECKS.values())
-    assert {rule.name for rule in RULES} - shown == set()
+@pytest.mark.parametrize("rule", [*ERRORS, *RULES], ids=lambda rule: f"{rule.name}: {rule.shows}")
+def test_rule_names_a_kernel_that_shows_it_and_one_that_does_not(rule):
+    """The tests above run both."""
+    assert [case.rule for case in MISTAKES if case.name == rule.shows] == [rule.name]
+    assert [case.name for case in CLEAN if case.name == rule.clean] == [rule.clean]
+
+
+def test_every_mistake_belongs_to_a_rule_of_the_tables():
+    assert {case.rule for case in MISTAKES} <= {rule.name for rule in (*ERRORS, *RULES)}
+
+
+def test_names_of_kernels_are_unique():
+    names = [case.name for case in MISTAKES + CLEAN]
+    assert len(set(names)) == len(names)
+
+
+def test_finding_has_its_access_in_fields(nvrtc):
+    source = """__global__ void shift(float *x) { x[threadIdx.x] = x[threadIdx.x + 1]; }"""
+    kernel = gpuopt.compile(source, device="sim")["shift"]
+    found = gpuopt.check(kernel, 1, 64, np.zeros(64, np.float32))
+    by_kind = {each.kind: each for each in found}
+    outside, race = by_kind["out of bounds"], by_kind["race in global memory"]
+    assert (outside.space, outside.access, outside.bytes) == ("global", "read", 4)
+    assert (outside.argument, outside.array, outside.element) == (1, "float32[64]", 64)
+    assert (outside.offset, outside.extent, outside.other) == (256, 256, None)
+    assert race.other is not None
+    assert {race.access, race.other.access} == {"read", "write"}
+    assert abs(race.thread[0] - race.other.thread[0]) == 1
+    assert race.other.line == race.line == 1
+    told = json.loads(json.dumps(gpuopt.explain(kernel, 1, 64, np.zeros(64, np.float32)).to_dict()))
+    findings = told["launches"][0]["findings"]
+    assert [each["array"] for each in findings] == ["float32[64]"] * 2
 
 
 # --- the arguments and the results

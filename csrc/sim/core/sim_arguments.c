@@ -108,6 +108,24 @@ static const struct sim_symbol *variable_at(const struct sim_run *run, uint64_t 
                : NULL;
 }
 
+/* The argument that an address of global memory is in, or was formed from. */
+static int argument_of(const struct sim_run *run, uint32_t pc, uint64_t address,
+                       struct sim_pointer *p) {
+    return sim_pointer_find(run, run->kernel->where[pc].from, address, p) ||
+           (sim_pointer_find(run, ~0ull, address, p) && !distance(p, address));
+}
+
+void sim_place_of(const struct sim_run *run, uint32_t pc, struct sim_finding *f) {
+    struct sim_pointer p;
+    if (strcmp(f->space, "global") != 0 || f->extent || !argument_of(run, pc, f->address, &p))
+        return;
+    f->argument = p.number;
+    f->item = (uint32_t)p.item;
+    f->offset = (int64_t)(f->address - p.base);
+    f->extent = p.bytes;
+    snprintf(f->array, sizeof f->array, "%s", p.label ? p.label : "");
+}
+
 const char *sim_place_text(const struct sim_run *run, uint32_t pc, unsigned space, uint64_t address,
                            char *text, size_t bytes) {
     struct sim_pointer p;
@@ -117,8 +135,7 @@ const char *sim_place_text(const struct sim_run *run, uint32_t pc, unsigned spac
                  (unsigned long long)address);
         return text;
     }
-    const int known = sim_pointer_find(run, run->kernel->where[pc].from, address, &p) ||
-                      (sim_pointer_find(run, ~0ull, address, &p) && !distance(&p, address));
+    const int known = argument_of(run, pc, address, &p);
     const int64_t offset = known ? (int64_t)(address - p.base) : 0, item = known ? p.item : 1,
                   element = offset >= 0 ? offset / item : -((item - 1 - offset) / item);
     if (known && p.label)

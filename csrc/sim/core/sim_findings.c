@@ -30,6 +30,15 @@ static void set_line(const struct sim_kernel *k, uint32_t pc, struct sim_finding
     f->ptx_line = k->where[pc].ptx_line;
 }
 
+static void set_other_line(const struct sim_kernel *k, struct sim_finding *f) {
+    int system;
+    if (!f->has_other || f->other_pc == UINT32_MAX)
+        return;
+    f->other_file = sim_module_file(k->module, k->where[f->other_pc].file, &system);
+    f->other_line = f->other_file ? k->where[f->other_pc].line : 0;
+    f->other_ptx_line = k->where[f->other_pc].ptx_line;
+}
+
 static void fill_finding(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc,
                          uint32_t lane, struct sim_finding *f) {
     const struct sim_kernel *k = w->run->kernel;
@@ -94,7 +103,7 @@ static void write_text(const struct sim_kernel *k, uint32_t pc, struct sim_findi
             *p = '?';
 }
 
-/* Tells a race from the side of its other access. */
+/* Tells a race from the side of its other access; both kinds of access are given as told. */
 static void swap_sides(const struct sim_kernel *k, uint32_t pc, struct sim_finding *f) {
     uint32_t block[3], thread[3];
     memcpy(block, f->block, sizeof block);
@@ -108,8 +117,9 @@ static void swap_sides(const struct sim_kernel *k, uint32_t pc, struct sim_findi
 }
 
 int sim_find(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc, uint32_t lane,
-             enum sim_finding_kind kind, uint64_t address, const struct sim_finding *other,
+             enum sim_finding_kind kind, uint64_t address, const struct sim_finding *known,
              const char *format, ...) {
+    const struct sim_finding *other = known && known->has_other ? known : NULL;
     struct sim_run *run = w->run;
     struct sim_finding f = {0};
     char what[400];
@@ -134,10 +144,12 @@ int sim_find(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc, uin
     va_start(list, format);
     vsnprintf(what, sizeof what, format, list);
     va_end(list);
-    if (other)
-        f = *other;
+    if (known)
+        f = *known;
     f.kind = kind;
     f.address = address;
+    if (f.space)
+        sim_place_of(run, pc, &f);
     fill_finding(w, warp, pc, lane, &f);
     if (other && other->is_first) {
         swap_sides(run->kernel, pc, &f);
@@ -146,6 +158,7 @@ int sim_find(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc, uin
         other_place = sim_line_of(run->kernel, f.other_pc);
     }
     f.times = times;
+    set_other_line(run->kernel, &f);
     write_text(run->kernel, pc, &f, what);
     *slot = (struct sim_found){
         f, warp->block->linear, run->found_order++, place, other_place, NULL, 0, 0};
@@ -299,8 +312,10 @@ int sim_find_uninitialised(struct sim_worker *w, const struct sim_warp *warp, ui
     char place[200];
     if (sim_is_muted(w->run, pc, SIM_FIND_UNINITIALISED))
         return !w->run->collect;
+    const struct sim_finding known = {
+        .space = sim_space_name(space), .access = "read", .bytes = bytes};
     return sim_find(
-        w, warp, pc, lane, SIM_FIND_UNINITIALISED, address, NULL,
+        w, warp, pc, lane, SIM_FIND_UNINITIALISED, address, &known,
         "read of %u bytes at %s that nobody wrote; store or copy something there first%s", bytes,
         sim_place_text(w->run, pc, space, address, place, sizeof place),
         space == SIM_S_SHARED && warp->block->warp_count > 1

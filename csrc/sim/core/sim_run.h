@@ -321,9 +321,10 @@ int sim_warp_sync(struct sim_worker *w, struct sim_warp *warp, struct sim_split 
                   uint32_t *mask, uint32_t members);
 
 /* ---- sim_findings.c ---- */
-/* Records a finding; returns 1 when it ends the launch. */
+/* Records a finding; returns 1 when it ends the launch. known: the access and the other one of a
+ * race; NULL: none. */
 int sim_find(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc, uint32_t lane,
-             enum sim_finding_kind kind, uint64_t address, const struct sim_finding *other,
+             enum sim_finding_kind kind, uint64_t address, const struct sim_finding *known,
              const char *format, ...) SIM_PRINTF(8, 9);
 int sim_find_uninitialised(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc,
                            uint32_t lane, unsigned space, uint32_t bytes, uint64_t address);
@@ -356,6 +357,7 @@ struct sim_pointer { /* an argument that points to allocated memory */
 int sim_pointer_find(const struct sim_run *run, uint64_t from, uint64_t address,
                      struct sim_pointer *found);
 /* "element 5 of argument 1 (float32[4])", or the address. */
+void sim_place_of(const struct sim_run *run, uint32_t pc, struct sim_finding *f);
 const char *sim_place_text(const struct sim_run *run, uint32_t pc, unsigned space, uint64_t address,
                            char *text, size_t bytes);
 const char *sim_where_text(const struct sim_kernel *kernel, uint32_t pc, char *text, size_t bytes);

@@ -175,6 +175,11 @@ static const char *kind_name(const struct sim_request *l) {
     return l->kind == SIM_ACCESS_LOAD ? "read" : l->kind == SIM_ACCESS_STORE ? "write" : "atomic";
 }
 
+static struct sim_finding access_of(const struct sim_request *l) {
+    return (struct sim_finding){
+        .space = sim_space_name(l->space), .access = kind_name(l), .bytes = l->bytes};
+}
+
 /* Global memory. The argument from which the address was formed tells more than the allocation that
  * happens to be near. */
 static int nowhere(struct sim_request *l, uint32_t lane) {
@@ -182,20 +187,24 @@ static int nowhere(struct sim_request *l, uint32_t lane) {
     const struct sim_run *run = l->w->run;
     struct sim_gpu *gpu = run->gpu;
     struct sim_pointer pointer;
+    struct sim_finding known = access_of(l);
     char place[200];
     if (sim_pointer_find(run, run->kernel->where[l->pc].from, a, &pointer))
-        return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_OUT_OF_BOUNDS, a, NULL,
+        return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_OUT_OF_BOUNDS, a, &known,
                         "%s of %u bytes at %s; %s", kind_name(l), l->bytes,
                         sim_place_text(run, l->pc, SIM_S_GLOBAL, a, place, sizeof place),
                         a < pointer.base ? "check the index for being negative"
                                          : "check the index against the size");
     const struct sim_freed *freed = sim_memory_find_freed(gpu, a);
-    if (freed)
-        return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_USE_AFTER_FREE, a, NULL,
+    if (freed) {
+        known.offset = (int64_t)(a - freed->base);
+        known.extent = freed->bytes;
+        return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_USE_AFTER_FREE, a, &known,
                         "%s of %u bytes at 0x%llx, %llu bytes into an allocation of %llu bytes "
                         "that was freed; free it after the last use",
                         kind_name(l), l->bytes, (unsigned long long)a,
                         (unsigned long long)(a - freed->base), (unsigned long long)freed->bytes);
+    }
     const struct sim_region *below = NULL, *above = NULL;
     for (size_t i = 0; i < gpu->region_count; i++) {
         if (gpu->regions[i].base <= a)
@@ -203,19 +212,25 @@ static int nowhere(struct sim_request *l, uint32_t lane) {
         else if (!above)
             above = &gpu->regions[i];
     }
-    if (below && a - below->base < below->bytes + (1u << 20))
-        return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_OUT_OF_BOUNDS, a, NULL,
+    if (below && a - below->base < below->bytes + (1u << 20)) {
+        known.offset = (int64_t)(a - below->base);
+        known.extent = below->bytes;
+        return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_OUT_OF_BOUNDS, a, &known,
                         "%s of %u bytes at 0x%llx, %llu bytes past the start of an allocation of "
                         "%llu bytes; check the index against the size",
                         kind_name(l), l->bytes, (unsigned long long)a,
                         (unsigned long long)(a - below->base), (unsigned long long)below->bytes);
-    if (above && above->base - a < (1u << 20))
-        return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_OUT_OF_BOUNDS, a, NULL,
+    }
+    if (above && above->base - a < (1u << 20)) {
+        known.offset = (int64_t)(a - above->base);
+        known.extent = above->bytes;
+        return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_OUT_OF_BOUNDS, a, &known,
                         "%s of %u bytes at 0x%llx, %llu bytes before an allocation of %llu bytes; "
                         "check the index for being negative",
                         kind_name(l), l->bytes, (unsigned long long)a,
                         (unsigned long long)(above->base - a), (unsigned long long)above->bytes);
-    return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_OUT_OF_BOUNDS, a, NULL,
+    }
+    return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_OUT_OF_BOUNDS, a, &known,
                     "%s of %u bytes at 0x%llx, which is in no allocation%s", kind_name(l), l->bytes,
                     (unsigned long long)a, a < 4096 ? " (a null pointer?)" : "");
 }
@@ -225,7 +240,8 @@ int sim_request_bad_address(struct sim_request *l, uint32_t lane, uint64_t limit
         return !l->w->run->collect;
     if (l->space == SIM_S_GLOBAL || l->space == SIM_S_CONST)
         return nowhere(l, lane);
-    return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_OUT_OF_BOUNDS, l->address[lane], NULL,
+    const struct sim_finding known = access_of(l);
+    return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_OUT_OF_BOUNDS, l->address[lane], &known,
                     "%s of %u bytes at %s address 0x%llx, but the %s has %llu bytes; check the "
                     "index against the size%s",
                     kind_name(l), l->bytes, sim_space_name(l->space),
@@ -240,7 +256,8 @@ int sim_request_bad_address(struct sim_request *l, uint32_t lane, uint64_t limit
 }
 
 static int misaligned(struct sim_request *l, uint32_t lane) {
-    return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_MISALIGNED, l->address[lane], NULL,
+    const struct sim_finding known = access_of(l);
+    return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_MISALIGNED, l->address[lane], &known,
                     "%s of %u bytes at %s address 0x%llx, which is not a multiple of %u; align the "
                     "pointer or use a narrower access",
                     kind_name(l), l->bytes, sim_space_name(l->space),

@@ -432,13 +432,16 @@ int sim_race_found(struct sim_worker *w, struct sim_warp *warp, const struct sim
     const uint64_t there = other.is_first ? warp->block->linear : block;
     const uint32_t at = other.is_first ? a->pc : c->pc;
     char where[140], place[200];
+    other.space = sim_space_name(shared ? SIM_S_SHARED : SIM_S_GLOBAL);
+    other.bytes = a->bytes;
+    other.access = !told_write                                       ? "read"
+                   : !other.is_first && a->kind >= SIM_ACCESS_ATOMIC ? "atomic"
+                                                                     : "write";
+    other.other_access = other_write ? "write" : "read";
     return sim_find(
         w, warp, a->pc, lane, kind, a->address[lane], &other,
         "%s of %u bytes at %s, which block (%u, %u, %u) thread (%u, %u, %u) %s%s%s, unordered; %s",
-        !told_write                                       ? "read"
-        : !other.is_first && a->kind >= SIM_ACCESS_ATOMIC ? "atomic"
-                                                          : "write",
-        a->bytes,
+        other.access, a->bytes,
         sim_place_text(run, a->pc, shared ? SIM_S_SHARED : SIM_S_GLOBAL, a->address[lane], place,
                        sizeof place),
         (uint32_t)(there % grid[0]), (uint32_t)(there / grid[0] % grid[1]),
