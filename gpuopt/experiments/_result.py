@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuopt.catalog.devices import Device
 from gpuopt.show import experiment_plots
+from gpuopt.show.terminal import busy
 from gpuopt.util.serialise import Result
 from gpuopt.util.table import Column, Table
 
@@ -83,7 +84,9 @@ class Experiment(Result):
 
     def _head(self) -> list[str]:
         lines = [f"{self.title}, on {self.device.description} ({self.device.name})", *self.notes]
-        return [*lines, f"share: of {self.ceiling}"] if self.ceiling else lines
+        if self.ceiling:
+            lines.append(f"share: of {self.ceiling}")
+        return lines + busy(row.values.get("spread", 0.0) for row in self.rows)
 
     def _table(self) -> Table:
         columns = [

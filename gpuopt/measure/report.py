@@ -393,8 +393,13 @@ def _ladder(measured: Ladder) -> str:
 def _times(measured: Ladder) -> str:
     columns = [ladder_table.TITLE, *ladder_table.TIMED, *ladder_table.DECK]
     rate = ladder_table.amount(measured.copy_bandwidth / 1e9)
-    copy = f"A plain copy moves {rate} GB/s, read and written."
-    return _table(Table(columns, ladder_table.titled(measured))) + f'<p class="note">{copy}</p>'
+    notes = [f"A plain copy moves {rate} GB/s, read and written."]
+    for each in ladder_table.spread_note(measured):
+        notes.append(f"{each[0].upper()}{each[1:]}.")
+    return (
+        _table(Table(columns, ladder_table.titled(measured)))
+        + f'<p class="note">{" ".join(notes)}</p>'
+    )
 
 
 def _counts(measured: Ladder) -> str:

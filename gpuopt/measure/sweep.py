@@ -28,6 +28,7 @@ from gpuopt.measure.peer_libraries import Task
 from gpuopt.measure.race import Contender, Effort, Progress, Timing, VerificationError, race
 from gpuopt.show import experiment_plots
 from gpuopt.show.ladder_table import label
+from gpuopt.show.terminal import busy
 from gpuopt.util.names import unknown_name
 from gpuopt.util.serialise import Result
 from gpuopt.util.table import Column, Table
@@ -220,6 +221,8 @@ class Sweep(Result):
         ]
         for size in self.sizes:
             lines += ["", *size.lines()]
+        told = busy(trial.timing.spread for size in self.sizes for trial in size.trials)
+        lines += ["", *told] if told else []
         meanings = {
             row["name"]: f"{row['name']:<20}{row['meaning']}; rung {row['rung']}, "
             f"default {row['value']:,}"

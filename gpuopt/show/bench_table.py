@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gpuopt.show.measured import Bar, Bench, BenchRow
+from gpuopt.show.terminal import busy
 from gpuopt.util.table import Column, Table
 
 MANY = 16  # rows of a group; more are summarised
@@ -85,6 +86,12 @@ def _table(measured: Bench, rows: Sequence[BenchRow]) -> Table:
         for row in rows
     ]
     return Table(columns, records)
+
+
+def _below(measured: Bench) -> list[str]:
+    """Return the lines below the table."""
+    timings = [each for row in measured.rows for each in (row.warm, row.cold, row.kernels)]
+    return [*busy(each.spread for each in timings), _verdicts(measured), *_left_out(measured)]
 
 
 # --- text
@@ -221,7 +228,7 @@ def text(measured: Bench, every: bool, groups: Mapping[str, str], dtypes: Sequen
         lines += ["", *_table(measured, shown).lines()]
     for name in in_sum:
         lines += _in_sum(measured, f"{name}: {groups[name]}", grouped[name], dtypes)
-    lines += ["", _verdicts(measured), *_left_out(measured)]
+    lines += ["", *_below(measured)]
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -259,5 +266,4 @@ def records(measured: Bench) -> list[dict[str, Any]]:
 def html(measured: Bench) -> str:
     """Return every row as an HTML table."""
     caption = f"gpuopt {measured.version} on {measured.device.description}; {_versions(measured)}"
-    below = [_verdicts(measured), *_left_out(measured)]
-    return _table(measured, measured.rows).html(caption, below)
+    return _table(measured, measured.rows).html(caption, _below(measured))

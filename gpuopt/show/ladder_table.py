@@ -238,8 +238,7 @@ def times(measured: Ladder) -> str:
                 f", {_deck_total(last, in_deck, deck):.2f}x in the deck" if in_deck and deck else ""
             ),
         ]
-    spreads = [timing.spread for row in measured.rows for timing in (row.warm, row.cold)]
-    lines += busy(spreads)
+    lines += spread_note(measured)
     if any(row.reference for row in measured.rows):
         lines.append(
             "of ref.: the speed, cold, against what gpuopt's makers measured on such a device"
@@ -249,6 +248,11 @@ def times(measured: Ladder) -> str:
         lines += ["", "what changed, by the counters of the same kernels:"]
         lines += [f"({measured.counted_title})", *_changes(measured)]
     return "\n".join(line.rstrip() for line in lines)
+
+
+def spread_note(measured: Ladder) -> list[str]:
+    """Return a line about a busy machine, [] on a quiet one."""
+    return busy(timing.spread for row in measured.rows for timing in (row.warm, row.cold))
 
 
 def blocks(measured: Ladder) -> str:
@@ -418,7 +422,7 @@ def html(measured: Ladder) -> str:
     about = Column("lesson", "what is new", left=True, least=32)
     title = f"{measured.title}{blocks(measured)}, on {measured.device.description}"
     columns = counted_columns(_SHORT, measured)
-    table = Table([TITLE, *columns, *DECK, about], told).html(title)
+    table = Table([TITLE, *columns, *DECK, about], told).html(title, spread_note(measured))
     if not any(each["changed"] for each in told):
         return table
     counted = f": {escape(measured.counted_title)}" if measured.counted_title else ""

@@ -17,12 +17,13 @@ SPREAD_MOST = 0.2  # of a quiet machine
 
 def busy(spreads: Iterable[float]) -> list[str]:
     """Return a line about spreads that no quiet machine has, [] if there is none."""
-    most = max(spreads, default=0.0)
-    if most <= SPREAD_MOST:
+    wide = [each for each in spreads if each > SPREAD_MOST]
+    if not wide:
         return []
     return [
-        f"spreads of up to {most:.0%}: other programs ran meanwhile; measure again on a quiet "
-        "machine before you compare"
+        f"{len(wide)} timing{'s' * (len(wide) > 1)} with a spread above {SPREAD_MOST:.0%}, up to "
+        f"{max(wide):,.0%}: other programs ran meanwhile; measure again on a quiet machine before "
+        "you compare"
     ]
 
 

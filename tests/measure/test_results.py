@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 import pytest
 
 import gpuopt
+from gpuopt.measure.bench import BenchRow
+from gpuopt.measure.race import Timing
 from gpuopt.util.serialise import POSITIVE, Result, to_plain
 from gpuopt.util.table import Column, Table
 
@@ -85,3 +87,45 @@ def test_results_that_were_only_written_are_read_too():
     assert str(again) == str(found)
     swept = gpuopt.sweep("add", 1000, device="cpu")
     assert str(gpuopt.Sweep.from_dict(json.loads(json.dumps(swept.to_dict())))) == str(swept)
+
+
+NOISY, QUIET = [1e-6, 2e-6, 3e-6, 4e-6, 5e-6], [2e-6] * 5
+
+
+def noisy_results():
+    """Yield what kinds of results show when one of their timings has these samples."""
+
+    def ladder(samples):
+        measured = gpuopt.ladder("saxpy", 4096, device="cpu", rounds=1)
+        for row in measured.rows:
+            row.warm.samples = row.cold.samples = QUIET
+        measured.rows[0].warm.samples = samples
+        return str(measured), measured._repr_html_()
+
+    def sweep(samples):
+        swept = gpuopt.sweep("add", [1000], device="cpu")
+        for trial in swept.sizes[0].trials:
+            trial.timing.samples = QUIET
+        swept.sizes[0].trials[-1].timing.samples = samples
+        return (str(swept),)
+
+    def bench(samples):
+        device = gpuopt.sweep("add", [8], device="cpu").device
+        row = BenchRow("sum", "a work", 1, warm=Timing(samples), cold=Timing(QUIET))
+        measured = gpuopt.Bench(device, [row])
+        return measured.table(), measured._repr_html_()
+
+    def experiment(samples):
+        found = gpuopt.experiments.double_literal(1024, device="sim")
+        found.rows[0].values["spread"] = Timing(samples).spread
+        return str(found), found._repr_html_()
+
+    return ladder, sweep, bench, experiment
+
+
+@pytest.mark.parametrize("made", noisy_results(), ids=lambda made: made.__name__)
+def test_wide_spreads_are_explained(made):
+    for text in made(NOISY):
+        assert "1 timing with a spread above 20%, up to 67%: other programs ran" in text
+    for text in made(QUIET):
+        assert "other programs ran" not in text
