@@ -123,7 +123,7 @@ def peak_flops(lanes: int, clock: float, flops: int = 2) -> float:
     Returns
     -------
     float
-        Operations a second.
+        Operations per second.
 
     Raises
     ------
@@ -161,7 +161,7 @@ def roofline_bound(intensity: float, bandwidth: float, peak: float = math.inf) -
     Returns
     -------
     float
-        Operations a second.
+        Operations per second.
 
     Raises
     ------
@@ -172,8 +172,8 @@ def roofline_bound(intensity: float, bandwidth: float, peak: float = math.inf) -
 
     Notes
     -----
-    Source: deck D2, for matmul on a Tesla M2090: naive 0.25 flops a byte from 177 GB/s; from shared
-    memory, at 1.3 TB/s, 4 flops for 3 words, 8 for 5, 16 for 9.
+    Source: deck D2, for matmul on a Tesla M2090: naive 0.25 flops per byte from 177 GB/s; from
+    shared memory, at 1.3 TB/s, 4 flops for 3 words, 8 for 5, 16 for 9.
 
     Examples
     --------
@@ -424,7 +424,7 @@ def occupancy(
     registers : int
         Registers per thread; 0: ignored.
     shared : int
-        Bytes of shared memory a block, static and dynamic.
+        Bytes of shared memory per block, static and dynamic.
     prefer_l1 : bool
         Fermi and Kepler split 64 KB of a multiprocessor: 16 KB of shared memory and 48 KB of first
         cache, instead of the reverse (``cudaFuncCachePreferL1``).

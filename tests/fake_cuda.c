@@ -96,7 +96,7 @@ void fake_cuda_set(const char *what, long long value) {
     if (!strcmp(what, "context"))
         context_of_foreign = value;
 }
-enum { SHARED_MOST = 232448 }; /* bytes a block, for a kernel that was allowed to */
+enum { SHARED_MOST = 232448 }; /* bytes per block, for a kernel that was allowed to */
 static size_t shared_allowed = 48 << 10;
 
 long long fake_cuda_get(const char *what) {

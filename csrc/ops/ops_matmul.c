@@ -22,7 +22,7 @@ enum {
 struct tiling {
     int rung;
     unsigned threads, rows, columns, depth, stages, slices;
-    unsigned resident; /* blocks a multiprocessor, for float32 */
+    unsigned resident; /* blocks per multiprocessor, for float32 */
     unsigned cost;     /* of an output element */
 };
 static const struct tiling tilings[] = {

@@ -13,7 +13,7 @@
 enum {
     TILE = 32, /* as in transpose.cu */
     GRID_Y = 65535,
-    THREADS = 2048, /* threads a multiprocessor */
+    THREADS = 2048, /* threads per multiprocessor */
 };
 
 _Static_assert(sizeof(struct transpose_plan) <= OPS_WIDE_BYTES, "OPS_WIDE_BYTES");

@@ -396,7 +396,7 @@ static PyMethodDef module_methods[] = {
      "lacks it."},
     {"resources", (PyCFunction)(void (*)(void))module_resources, METH_O,
      "resources($self, name, /)\n--\n\n"
-     "Return a kernel's registers and local bytes a thread, and static shared bytes a block."},
+     "Return a kernel's registers and local bytes per thread, and static shared bytes per block."},
     {"variable", (PyCFunction)(void (*)(void))module_variable, METH_O,
      "variable($self, name, /)\n--\n\nReturn the address and the bytes of a variable."},
     {"launch", (PyCFunction)(void (*)(void))module_launch, METH_VARARGS,

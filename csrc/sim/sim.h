@@ -382,7 +382,7 @@ struct sim_texture {
     uint64_t address;
     unsigned dimensions;           /* 0: linear memory */
     uint32_t width, height, depth; /* texels; 1 beyond the dimensions */
-    uint32_t pitch;                /* bytes a row */
+    uint32_t pitch;                /* bytes per row */
     unsigned channels;
     enum { SIM_TEX_F32, SIM_TEX_S32, SIM_TEX_U32, SIM_TEX_U8_NORM } format;
     int linear_filter, wrap, normalised;

@@ -253,7 +253,7 @@ static enum sim_status check_launch(struct sim_gpu *gpu, const struct sim_launch
     if (threads > most)
         return sim_fail(
             error, SIM_ARGUMENT, 0, 0,
-            "kernel %.120s: %llu threads a block are more than the %u that it or the GPU allows",
+            "kernel %.120s: %llu threads per block are more than the %u that it or the GPU allows",
             k->function->c_name, (unsigned long long)threads, most);
     run->shared_bytes = k->shared_bytes + l->shared_bytes;
     const uint64_t shared_bytes = run->shared_bytes - k->reserved_bytes;

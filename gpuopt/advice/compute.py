@@ -391,7 +391,7 @@ def spills(evidence: Evidence) -> Iterator[Advice]:
         "high",
         evidence.first_line,
         "The kernel needs more registers than it may use, and spills them to local memory.",
-        f"the compiler keeps {evidence.spilled:,} bytes a thread in memory, with "
+        f"the compiler keeps {evidence.spilled:,} bytes per thread in memory, with "
         f"{evidence.registers} registers",
         "Allow more registers (a smaller block, __launch_bounds__ with fewer threads or without "
         "the second argument, no -maxrregcount), or use fewer: split the kernel, shorten arrays, "

@@ -161,7 +161,7 @@ def against_the_rule(evidence: Evidence) -> Iterator[Advice]:
                 line,
                 f"The {kind}s break the memory rule of this GPU: the access is uncoalesced there, "
                 "even where later GPUs forgive it.",
-                f"{each:.1f} transactions a request; {wanted / moved:.0%} of the bytes that they "
+                f"{each:.1f} transactions per request; {wanted / moved:.0%} of the bytes that they "
                 "move are wanted",
                 "Let thread k of a half-warp access word k of a region that begins at a multiple "
                 "of its size (compute capability 1.0), or stage the data in shared memory.",
@@ -204,7 +204,7 @@ def partial_sectors(evidence: Evidence) -> Iterator[Advice]:
             f"The stores write only {filled:.0%} of the bytes of each 32-byte sector: sectors are "
             f"partly written.",
             f"neighbouring threads store {pattern.worst.bytes} bytes at a distance of {stride}; "
-            f"{pattern.per_request:.1f} sectors a request",
+            f"{pattern.per_request:.1f} sectors per request",
             "Let the threads of a warp write adjacent elements: store whole structures by float4 "
             "(pad a float3), or keep each field in an array of its own.",
             gain=gain,
@@ -431,7 +431,7 @@ def bytes_in_flight(evidence: Evidence) -> Iterator[Advice]:
         "Too few bytes are in flight: the loads are too few or too small to hide the memory's "
         "latency.",
         f"{evidence.resident:.0f} resident warps x {evidence.loads_in_flight:.1f} loads before the "
-        f"first use x {size:.0f} bytes = {per_sm:,.0f} bytes a multiprocessor; about "
+        f"first use x {size:.0f} bytes = {per_sm:,.0f} bytes per multiprocessor; about "
         f"{wanted:,.0f} fill the memory (latency x bandwidth)",
         f"{remedy}Load several elements before using the first: unroll the loop by 4, or load "
         f"float4 (uchar4 for bytes).",

@@ -195,7 +195,7 @@ def in_flight(preset: str, latency: float | None = None) -> InFlight:
             f"latency: {'none is published for ' + name if cycles is None else f'{cycles} is'}"
             f"{'' if cycles is None else ' not a number of cycles'}; pass the cycles of a load"
         )
-    rate = row["bandwidth_gbs"] / row["clock_ghz"] / row["multiprocessors"]  # bytes a cycle
+    rate = row["bandwidth_gbs"] / row["clock_ghz"] / row["multiprocessors"]  # bytes per cycle
     needed = rate * cycles
     lines = needed / LINE
     return InFlight(needed, lines, row["warps"], min(1.0, row["warps"] / lines))

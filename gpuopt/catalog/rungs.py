@@ -114,7 +114,7 @@ _SHOWN = {
     "variant": lambda rung: repr(rung.variant),
     "name": lambda rung: rung.name + ", the best" * rung.best,
     "runs on": lambda rung: "cpu" if rung.host else "sim" if rung.listing else "cuda, sim",
-    "threads a block": _blocks,
+    "threads per block": _blocks,
     "what is new": lambda rung: rung.lesson,
     "source": lambda rung: rung.source,
 }

@@ -64,7 +64,7 @@ class Probe:
     check : callable
         Returns the error of the output, or "".
     shared : int
-        Bytes of dynamic shared memory a block.
+        Bytes of dynamic shared memory per block.
     parameters : dict
         For the row.
     """
@@ -95,7 +95,7 @@ class Output:
 
 @dataclass
 class Outcome:
-    """A probe with its seconds a launch on a GPU, or its counters on a simulated one."""
+    """A probe with its seconds per launch on a GPU, or its counters on a simulated one."""
 
     probe: Probe
     seconds: float = 0.0

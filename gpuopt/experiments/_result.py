@@ -27,7 +27,7 @@ class Row:
     parameters : dict
         Stride, words, threads, ...
     values : dict of str to float
-        Seconds, bytes a second, counters: in SI units, under the names of the columns.
+        Seconds, bytes per second, counters: in SI units, under the names of the columns.
     share : float or None
         Share of the experiment's ceiling, from 0 to 1.
     reading : str

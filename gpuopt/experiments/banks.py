@@ -27,7 +27,7 @@ def banks(rounds: int | None = None, *, device: str | None = None) -> Experiment
     Parameters
     ----------
     rounds : int, optional
-        Times 32 reads a thread. Default: 64 on a GPU, 1 on a simulated one.
+        Times 32 reads per thread. Default: 64 on a GPU, 1 on a simulated one.
     device : str, optional
         As `gpuopt.experiments.run`; "sim" is the decks' G80, with 16 banks for a half-warp;
         "sim:h200" has 32 for a warp.
@@ -72,7 +72,7 @@ def banks(rounds: int | None = None, *, device: str | None = None) -> Experiment
     return Experiment(
         "banks",
         described,
-        f"{rounds * READS:,} reads of shared memory a thread, {limits.banks} banks",
+        f"{rounds * READS:,} reads of shared memory per thread, {limits.banks} banks",
         _columns(described),
         [_row(outcome, outcomes[0]) for outcome in outcomes],
         "the rate of stride 1" if lab.timed else "the wavefronts, those that no conflict adds",

@@ -1,4 +1,4 @@
-"""block_size: how many threads a block, how many blocks."""
+"""block_size: how many threads per block, how many blocks."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def block_size(n: int | None = None, *, device: str | None = None) -> Experiment
     Returns
     -------
     Experiment
-        Rows for a copy by blocks of 16 to 1,024 threads, by 0.5 to 100 blocks a multiprocessor, and
-        for reduction 7 and the stencil in shared memory by every block size that they have. On a
+        Rows for a copy by blocks of 16 to 1,024 threads, by 0.5 to 100 blocks per multiprocessor,
+        and for reduction 7 and the stencil in shared memory by every block size they have. On a
         GPU `seconds` and `bandwidth`, cold; the share is of a plain copy. On a simulated GPU
         `occupancy` and `lanes`; the share is of all lanes, those active, times the occupancy.
 
@@ -142,11 +142,11 @@ def _rules(block: int, blocks: int | None, device: Device) -> str:
     if block % 32:
         broken.append("the block is no multiple of the warp")
     if block < 64:
-        broken.append("fewer than 64 threads a block")
+        broken.append("fewer than 64 threads per block")
     if blocks is not None and blocks <= device.multiprocessors:
         broken.append(f"no more blocks than the {device.multiprocessors} multiprocessors")
     elif blocks is not None and blocks <= 2 * device.multiprocessors:
-        broken.append("at most two blocks a multiprocessor")
+        broken.append("at most two blocks per multiprocessor")
     return "; ".join(broken) or "keeps the rules"
 
 

@@ -37,8 +37,8 @@ DECK = {
 UNITS = {
     "strict": "transactions a half-warp",
     "segments": "transactions a half-warp",
-    "lines": "lines a warp",
-    "sectors": "sectors a warp",
+    "lines": "lines per warp",
+    "sectors": "sectors per warp",
 }
 
 

@@ -163,7 +163,7 @@ def _columns(device: Device) -> list[Column]:
             *columns,
             Column("seconds", "us", ",.1f", 1e6),
             Column("spread", "spread", ".1%"),
-            Column("cycles", "cycles a step", ".1f"),
+            Column("cycles", "cycles per step", ".1f"),
             Column("flops", "GFLOP/s", ",.0f", 1e-9),
         ]
     return [*columns, Column("instructions", "float instr."), Column("operations", "operations")]

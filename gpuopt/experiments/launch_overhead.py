@@ -75,7 +75,7 @@ def launch_overhead(launches: int | None = None, *, device: str | None = None) -
         f"an empty kernel, {count} launches in a round",
         [
             Column("blocks", "blocks"),
-            Column("seconds", "us a launch", ",.2f", 1e6),
+            Column("seconds", "us per launch", ",.2f", 1e6),
             Column("spread", "spread", ".1%"),
         ],
         [_row(trial, count, first) for trial in trials],

@@ -100,7 +100,7 @@ def low_occupancy_copy(
 
 
 def _shared(limits: models.Gpu, blocks: int) -> int:
-    """Return the shared memory a block that limits a multiprocessor to a number of blocks."""
+    """Return the shared memory per block that limits a multiprocessor to a number of blocks."""
     if blocks >= min(limits.blocks, limits.warps // (BLOCK // 32)):
         return 0
     room = limits.shared // blocks // limits.shared_unit * limits.shared_unit

@@ -1,4 +1,4 @@
-"""register_pressure: fewer registers a thread, more warps, more traffic to local memory."""
+"""register_pressure: fewer registers per thread, more warps, more traffic to local memory."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _row(outcome: Outcome, first: Outcome, lab: Lab) -> Row:
         share = first.seconds / outcome.seconds
         spilled = kernel.local_bytes - lab.module[first.probe.kernel].resources.local_bytes
         reading = f"{found.warps} warps; " + (
-            f"{spilled} bytes a thread spilled: {1 / share:.2f} times the time"
+            f"{spilled} bytes per thread spilled: {1 / share:.2f} times the time"
             if spilled
             else "nothing is spilled"
         )

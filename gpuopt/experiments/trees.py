@@ -99,7 +99,7 @@ def trees(n: int | None = None, *, device: str | None = None) -> Experiment:
     plans = [_Tree("one thread", [(n, n)]), _Tree("one block", levels)]
     plans += [_Tree(f"degree {degree}", _of_degree(n, degree)) for degree in DEGREES]
     row = preset_row(described)
-    lanes = round(row["f32_gflops"] / (2 * row["clock_ghz"]))  # two operations a clock each
+    lanes = round(row["f32_gflops"] / (2 * row["clock_ghz"]))  # two operations per clock each
     steps = [models.brent(n - 1, tree.depth, lanes) for tree in plans]
     rows = [
         _row(tree, described, n, brent, min(steps))

@@ -87,7 +87,7 @@ class BenchRow:
 
     @property
     def rate(self) -> float:
-        """Bytes a second; operations a second, where `flops` tells them."""
+        """Bytes per second; operations per second, where `flops` tells them."""
         return (self.flops or self.touched) / self.seconds
 
     @property

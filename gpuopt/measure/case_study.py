@@ -47,7 +47,7 @@ class CaseRow:
     memory : str
         The ceiling that feeds it.
     predicted, measured : float
-        Operations a second; 0 where there is none.
+        Operations per second; 0 where there is none.
     deck_predicted, deck : float
         The deck's, predicted and measured, of a Tesla M2090.
     registers, occupancy : int, float
@@ -276,7 +276,7 @@ def matmul_case_study(
 
     Notes
     -----
-    Source: deck D2, which predicts 44 GFLOP/s for the naive rung (0.25 operations a byte from 177
+    Source: deck D2, which predicts 44 GFLOP/s for the naive rung (0.25 operations per byte from 177
     GB/s) and measures 72: the caches help.
 
     Examples

@@ -34,7 +34,7 @@ EFFORT = tuple(
 COPY_EFFORT = Effort(7, 0.0, slow_seconds=math.inf)
 CHUNK_WORDS = 1 << 24  # compared at a time
 SHARED_WORDS = 4096  # the tile of kernel `shared`
-READ_BLOCK = 256  # threads a block of the kernels that loop
+READ_BLOCK = 256  # threads per block of the kernels that loop
 TRIAL_STEPS = 256  # of a GPU's chains, that tell how long a step takes
 CPU_CHAIN_BYTES = 12 * 64  # what a thread of the cpu's chains works on
 CPU_CACHED_BYTES = 1 << 28  # that a thread moves in a run, from a cache

@@ -83,7 +83,7 @@ def ladder(
         Dtype of items and result. Default: int32 for "reduce" (the decks' 32-bit arithmetic), else
         float32.
     block : int, optional
-        Threads a block, for the rungs that leave a choice (matmul's leave none); default: the
+        Threads per block, for the rungs that leave a choice (matmul's leave none); default: the
         deck's.
     device : str, optional
         "cuda", "cuda:1", "cpu"; or "sim", "sim:g80", ...: counters instead of times. Default:

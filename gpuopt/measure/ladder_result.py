@@ -69,7 +69,7 @@ class Ladder(Result):
     n : int
         Items.
     block : int or None
-        Threads a block; None is each rung's own default.
+        Threads per block; None is each rung's own default.
     rows : list of LadderRow
     copy_bandwidth : float
         Bytes read and written a second by the best plain copy, cold; 0 where nothing was timed.

@@ -116,7 +116,7 @@ class Peer:
         return Contender(self.time, verify, cold=Timing() if cold else None, excuse=why)
 
     def time(self, runs: int, cold: bool) -> float:
-        """Return seconds a call, for a number back to back; cold: on other data each time."""
+        """Return seconds per call, for a number back to back; cold: on other data each time."""
         turn = self._turn if cold else 0
         calls = self._calls if cold else self._calls[:1]
         with self._current():  # once: it takes as long as some calls

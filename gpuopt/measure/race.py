@@ -2,7 +2,7 @@
 
 Contenders alternate, round by round, so that a drift of the machine reaches all of them alike. A
 warm run works on the same data each time, which a cache may hold; a cold run works on another copy,
-from more copies than the caches hold. Times are in seconds a run.
+from more copies than the caches hold. Times are in seconds per run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class VerificationError(RuntimeError):
 
 @dataclass
 class Timing:
-    """Samples of one contender in one mode, in seconds a run."""
+    """Samples of one contender in one mode, in seconds per run."""
 
     samples: list[float] = field(default_factory=list)
 
@@ -99,7 +99,7 @@ class Contender:
     Attributes
     ----------
     time : callable
-        Accepts a number of runs and whether they are cold; returns seconds a run.
+        Accepts a number of runs and whether they are cold; returns seconds per run.
     verify : callable
         Raises `VerificationError` if a result is wrong.
     warm, cold : Timing or None

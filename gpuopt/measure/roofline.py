@@ -250,14 +250,14 @@ class Roofline(Result):
         Returns
         -------
         float
-            Operations a second.
+            Operations per second.
         """
         if not intensity > 0:
             raise ValueError(f"intensity: must be more than 0, not {intensity!r}")
         return min(self.peak(dtype).rate, intensity * self.ceiling(memory).rate)
 
     def ridge(self, *, dtype: DTypeLike | None = None, memory: str = "DRAM") -> float:
-        """Return the intensity from which on arithmetic binds, in operations a byte."""
+        """Return the intensity from which on arithmetic binds, in operations per byte."""
         return self.peak(dtype).rate / self.ceiling(memory).rate
 
     def place(

@@ -72,7 +72,7 @@ class Trial:
         Its number and name.
     variant : int or str
     block : int or None
-        Threads a block; None where the rung leaves no choice.
+        Threads per block; None where the rung leaves no choice.
     constant : str
         The planner's constant that was set, "" for none.
     value : int
@@ -80,7 +80,7 @@ class Trial:
     default : bool
         Whether the library chooses it by itself.
     timing : Timing
-        In seconds a run, on the same data each time.
+        In seconds per run, on the same data each time.
     """
 
     rung: str
@@ -443,7 +443,7 @@ def sweep(
     """Measure every choice that needs no compiling, and tell what the library should take.
 
     Every rung with every block size; and of the rungs that have such, every value of their
-    planner's constants, one at a time: shares of a multiprocessor, items a thread, tilings.
+    planner's constants, one at a time: shares of a multiprocessor, items per thread, tilings.
 
     Parameters
     ----------

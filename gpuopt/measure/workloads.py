@@ -87,7 +87,7 @@ class Bar:
     works : str
         A regular expression for their titles, from the beginning.
     what : {"x", "of copy", "GB/s", "us"}
-        Times as fast as the fastest of `against`; the share of a copy's speed; bytes a second;
+        Times as fast as the fastest of `against`; the share of a copy's speed; bytes per second;
         microseconds at most.
     value : float
     against : tuple of str

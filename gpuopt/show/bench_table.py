@@ -30,7 +30,7 @@ def _times(value: float | None) -> str:
 
 
 def _rate(value: float) -> str:
-    """Return a rate, given in units a second, in 10^9 of them."""
+    """Return a rate, given in units per second, in 10^9 of them."""
     return f"{value / 1e9:,.0f}" if value >= 1e10 else f"{value / 1e9:.1f}"
 
 

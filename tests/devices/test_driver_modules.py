@@ -25,7 +25,7 @@ del module
 assert get("live") == before - 1 and gpuopt.reduce(items, device="cuda") == total
 module = gpuopt.load_ptx(text, "cuda")
 launch = module["reduce_k"]
-caught(gpuopt.UnfitError, lambda: launch(1, (32, 33), x, x, 1), "1056 threads a block", "1024")
+caught(gpuopt.UnfitError, lambda: launch(1, (32, 33), x, x, 1), "1056 threads per block", "1024")
 large = lambda: launch(1, 32, x, x, 1, shared=1 << 20)
 caught(gpuopt.UnfitError, large, "shared memory", "GPU's 232448")
 for bytes in (200_000, 60_000, 1000):  # the limit never shrinks: another stream may need it
@@ -71,7 +71,7 @@ assert get("live") == before - 1
 long = np.zeros(1001, np.float32)
 caught(ValueError, lambda: module.texture(long), "1001 x 1 x 1", "1000 x 1 x 1")
 launch = module["micro_empty"].bind(1, (32, 33))
-caught(ValueError, lambda: module.time([launch], 1, "graph"), "1056 threads a block", "1024")
+caught(ValueError, lambda: module.time([launch], 1, "graph"), "1056 threads per block", "1024")
 settled(before - 1)
 """,
     )

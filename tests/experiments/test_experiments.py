@@ -234,7 +234,7 @@ def test_block_sizes_and_the_decks_rules():
     assert "keeps the rules" in found["copy, blocks of 128"].reading
     small, large = (found[f"copy, blocks of {block}"].values for block in (32, 512))
     assert small["occupancy"] <= 8 / 24 < large["occupancy"], (
-        "8 blocks a multiprocessor, of 24 warps"
+        "8 blocks per multiprocessor, of 24 warps"
     )
     assert "no more blocks than the 16" in found["copy, 16 blocks of 256"].reading
     assert found["reduce cascading, blocks of 128"].values["barriers"] > 0

@@ -227,7 +227,7 @@ def test_a_rung_that_an_old_gpu_cannot_run_is_left_out(family):
     assert old.rows and old.refused
     for rung, why in old.refused:
         assert rung.name in str(old) and re.search(
-            "shared memory|threads a block|rung .threads.|a block of .* threads", why
+            "shared memory|threads per block|rung .threads.|a block of .* threads", why
         )
 
 

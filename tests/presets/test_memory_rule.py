@@ -125,4 +125,4 @@ def test_explain_names_what_breaks_the_rule_of_an_old_gpu():
         told = gpuopt.explain(module["copy"], 255, 256, x, y, 0, 1, allow_equal_stores=True)
         assert [each.rule for each in told.advice] == rules
         if rules:
-            assert "32.0 transactions a request; 12%" in told.advice[0].evidence
+            assert "32.0 transactions per request; 12%" in told.advice[0].evidence

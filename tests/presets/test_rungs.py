@@ -16,7 +16,7 @@ FAMILIES = ("reduce", "transpose", "stencil1d", "add", "saxpy", "matmul")
 N = 512  # a block of threads holds as many
 FORBIDDEN = re.compile(
     r"bytes of shared memory, static and dynamic, are more than the \d+ of"
-    r"|: 1024 threads a block are more than the 512"
+    r"|: 1024 threads per block are more than the 512"
 )
 TILES_OF_1024 = {"shared"}  # deck D2's tile of 32 x 32, a thread an element, for a Fermi
 every_preset = pytest.mark.parametrize("preset", PRESETS)

@@ -46,7 +46,7 @@ def test_wrong_launches(device):
         with pytest.raises(error, match=f"^{name}: "):
             kernel(given["grid"], given["block"], x, x, x, 100, shared=given["shared"])
     for block in (257, (32, 32), (16, 16, 2)):  # the kernel itself says 256 at most
-        with pytest.raises(gpuopt.UnfitError, match="threads a block are more than the 256"):
+        with pytest.raises(gpuopt.UnfitError, match="threads per block are more than the 256"):
             kernel(1, block, x, x, x, 100)
     with pytest.raises(ValueError, match=r"argument 4: 4294967296 does not fit into \.u32"):
         kernel(1, 128, x, x, x, 1 << 32)

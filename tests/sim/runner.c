@@ -322,7 +322,7 @@ static void launch(struct state *s, char **word, unsigned count, unsigned flags)
         printf("%s:%u %s: %s\n", s->path, s->line, word[0], s->status ? s->error.text : "ok");
         if (s->report) {
             double n = (double)sim_report_counters(s->report)->warp_instructions;
-            printf("  %.4f s, %.1f M warp instructions a second and core\n", took, n / cpu * 1e-6);
+            printf("  %.4f s, %.1f M warp instructions per second and core\n", took, n / cpu * 1e-6);
             show(s);
         }
     }

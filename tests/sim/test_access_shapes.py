@@ -105,7 +105,7 @@ def test_counts_and_data(module, size, active):
         assert np.array_equal(to[:, :size], taken), shape
         c = counted.counters
         sectors, passes = recount(offsets, source.address, size)
-        # the offsets themselves are 8 sectors; the results 16 bytes a lane
+        # the offsets themselves are 8 sectors; the results 16 bytes per lane
         stored = [int(i) * 16 for i in np.flatnonzero(taking_part)]
         out = len({(s + 0) // 32 for s in stored} | {(s + size - 1) // 32 for s in stored})
         assert c.global_load_sectors == 8 + sectors, (shape, size)

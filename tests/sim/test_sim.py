@@ -412,7 +412,7 @@ def test_speed(tmp_path):
             for path in paths:
                 for name, rate in rates(runner, path, *options).items():
                     best[name] = max(rate, best.get(name, 0))
-        print("\nM warp-instructions a second and core: counters, with all checks")
+        print("\nM warp-instructions per second and core: counters, with all checks")
         for name, rate in plain.items():
             print(f"  {name:40} {rate:6.1f} {checked[name]:6.1f}   1/{rate / checked[name]:.1f}")
         ladder = [name for name in plain if name.startswith("reduce")]
@@ -425,7 +425,7 @@ def test_speed(tmp_path):
 
 @pytest.mark.speed
 def test_speed_of_common_kernels(tmp_path):
-    """At least 30 M warp-instructions a second and core without checks, and 15 M with all."""
+    """At least 30 M warp-instructions per second and core without checks, and 15 M with all."""
     runner = compile_runner(tmp_path, "gcc", "-O3", "-ffp-contract=off")
     path = ROOT / "tests" / "sim" / "speed.ptx"
     plain: dict[str, float] = {}
@@ -434,7 +434,7 @@ def test_speed_of_common_kernels(tmp_path):
         for best, options in ((plain, ("--no-races", "--no-uninit")), (checked, ())):
             for name, rate in rates(runner, path, *options).items():
                 best[name] = max(rate, best.get(name, 0))
-        print("\nM warp-instructions a second and core: counters, with all checks")
+        print("\nM warp-instructions per second and core: counters, with all checks")
         for name, rate in plain.items():
             print(f"  {name:20} {rate:6.1f} {checked[name]:6.1f}")
         slow = [name for name in plain if plain[name] < 30 or checked[name] < 15]

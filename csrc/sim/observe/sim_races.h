@@ -9,7 +9,7 @@
 /* A cell, unpacked: the access to some bytes of a word. */
 struct sim_race_cell {
     uint32_t block, warp, lane, time, pc, bytes;
-    uint32_t unit; /* bytes a lane: byte b belongs to lane + b / unit; 0: all belong to `lane` */
+    uint32_t unit; /* bytes per lane: byte b belongs to lane + b / unit; 0: all belong to `lane` */
     int write, atomic;
     uint32_t same; /* a write's: 1: threads of the block store this by construction; 2: all do */
     int many, warps, blocks; /* readers: several lanes of the warp, several warps, several blocks */
