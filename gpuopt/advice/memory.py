@@ -130,7 +130,7 @@ def uncoalesced(evidence: Evidence) -> Iterator[Advice]:
             severity(max(gain, share / 2)),
             line,
             text,
-            f"{pattern.per_request:.1f} sectors of 32 bytes a {kind} request where "
+            f"{pattern.per_request:.1f} sectors of 32 bytes per {kind} request where "
             f"{pattern.worst.least_sectors / pattern.worst.count:.0f} would do for elements of "
             f"{size} bytes: a request uses {min(used, SECTOR)} of 32 bytes; "
             f"{pattern.used:.0%} of the sectors' bytes are used by the block at all",
