@@ -53,10 +53,11 @@ enum status cuda_refused(const struct gpu *gpu, const struct device_launch *laun
         !cuda.cuDeviceGetAttribute(
             &shared_most, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, gpu->device)) {
         if (threads > (uint64_t)threads_most)
-            return status_fail(STATUS_UNFIT,
-                               "cuda:%d: %llu threads per block are more than the %d that the kernel "
-                               "or the GPU allows",
-                               gpu->ordinal, (unsigned long long)threads, threads_most);
+            return status_fail(
+                STATUS_UNFIT,
+                "cuda:%d: %llu threads per block are more than the %d that the kernel "
+                "or the GPU allows",
+                gpu->ordinal, (unsigned long long)threads, threads_most);
         if ((uint64_t)fixed + launch->shared_bytes > (uint64_t)shared_most)
             return status_fail(STATUS_UNFIT,
                                "cuda:%d: %llu bytes of shared memory, static and dynamic, are more "
