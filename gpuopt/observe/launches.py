@@ -96,7 +96,7 @@ class Finding:
     access : str
         "read", "write", "atomic", or "".
     bytes : int
-        Of the access by one thread.
+        Bytes that one thread accesses.
     argument : int
         The number of the kernel's argument that the address is in or was formed from, from 1;
         0 if none is known.
