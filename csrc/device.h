@@ -159,11 +159,13 @@ struct device_source {
 };
 
 /* Storage behind a texture object: linear memory in place, read by integer index (0 outside), or an
- * array of 1 to 3 dimensions, copied from contiguous rows. */
+ * array of 1 to 3 dimensions with layers, faces of cubes and levels, copied from contiguous rows:
+ * level after level, in each level layer after layer. */
 /* TEXEL(name, bytes) */
 /* clang-format off */
 #define DEVICE_TEXELS(TEXEL)                                                                       \
-    TEXEL(FLOAT32, 4) TEXEL(INT32, 4) TEXEL(UINT32, 4) TEXEL(UINT8_NORMALISED, 1)
+    TEXEL(FLOAT32, 4) TEXEL(INT32, 4) TEXEL(UINT32, 4) TEXEL(UINT8, 1)                             \
+    TEXEL(INT8, 1) TEXEL(UINT16, 2) TEXEL(INT16, 2) TEXEL(FLOAT16, 2)
 /* clang-format on */
 enum device_texel {
 #define TEXEL(name, bytes) TEXEL_##name,
@@ -171,16 +173,29 @@ enum device_texel {
 #undef TEXEL
         TEXEL_COUNT
 };
+/* Coordinates outside; wrapping and mirroring need normalized ones. CUDA's numbers. */
+enum device_outside { OUTSIDE_WRAP, OUTSIDE_CLAMP, OUTSIDE_MIRROR, OUTSIDE_BORDER, OUTSIDE_COUNT };
 struct device_texture {
     device_address data;
     unsigned dimensions;           /* 0: linear memory */
     unsigned width, height, depth; /* texels; 1 beyond the dimensions */
+    unsigned layers;               /* six to a cube; 1 without layers and cubes */
+    unsigned levels;               /* each has half the extents of the one before */
     unsigned channels;             /* 1, 2 or 4 */
     enum device_texel texel;
-    bool linear_filter; /* between texels; else the nearest */
-    bool wrap;       /* wrap coordinates outside the range, which must be normalized; else clamp */
-    bool normalised; /* coordinates range from 0 to 1 */
+    enum device_outside outside;
+    float border[4]; /* OUTSIDE_BORDER */
+    bool layered, cube;
+    bool linear_filter, linear_levels; /* between texels, levels; else the nearest */
+    bool normalised;                   /* coordinates range from 0 to 1 */
+    bool as_integer;                   /* 8 and 16 bits; else fractions: 0 to 1, or -1 to 1 */
+    bool writable;                     /* also a surface, of its first level */
 };
+struct device_texture_handles {
+    uint64_t texture, surface; /* 0: no surface */
+};
+/* Bytes of one level, of all levels. */
+size_t device_level_bytes(const struct device_texture *texture, unsigned level);
 size_t device_texture_bytes(const struct device_texture *texture);
 
 /* A counter: its name, Nsight Compute's metric ("-": none), its meaning. */
@@ -326,10 +341,12 @@ struct device_ops {
      * by all calls on this stream, exclusive for the graph's lifetime. A graph that is instantiated
      * twice must therefore not run twice at a time. */
     enum status (*graph_memory)(struct device *device, size_t bytes, device_address *address);
-    /* Kernels receive the handle. */
+    /* Kernels receive the handles. */
     enum status (*texture_open)(struct device *device, const struct device_texture *texture,
-                                uint64_t *handle);
-    void (*texture_close)(struct device *device, uint64_t handle); /* waits */
+                                struct device_texture_handles *made);
+    /* Copies the first level of an array to the host; waits. */
+    enum status (*texture_read)(struct device *device, uint64_t texture, void *to, size_t bytes);
+    void (*texture_close)(struct device *device, uint64_t texture); /* waits */
     enum status (*timer_begin)(struct device *device);
     enum status (*timer_end)(struct device *device, double *seconds); /* waits */
     /* Reports the launches since the last call, oldest first, and discards them. */
@@ -389,7 +406,8 @@ enum status device_no_graph_launch(struct device *device, struct device_graph *g
 void device_no_graph_close(struct device *device, struct device_graph *graph);
 enum status device_no_graph_memory(struct device *device, size_t bytes, device_address *address);
 enum status device_no_texture_open(struct device *device, const struct device_texture *texture,
-                                   uint64_t *handle);
+                                   struct device_texture_handles *made);
+enum status device_no_texture_read(struct device *device, uint64_t texture, void *to, size_t bytes);
 void device_no_texture_close(struct device *device, uint64_t handle);
 enum status device_no_timer_begin(struct device *device);
 enum status device_no_timer_end(struct device *device, double *seconds);

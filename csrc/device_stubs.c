@@ -82,14 +82,25 @@ enum status device_no_kernel_resources(struct device *device, const struct devic
     return device_no_parameter_bytes(device, kernel, 0, &bytes);
 }
 
-size_t device_texture_bytes(const struct device_texture *texture) {
+size_t device_level_bytes(const struct device_texture *texture, unsigned level) {
     static const unsigned char texel_bytes[TEXEL_COUNT] = {
 #define TEXEL(name, bytes) [TEXEL_##name] = bytes,
         DEVICE_TEXELS(TEXEL)
 #undef TEXEL
     };
-    return (size_t)texture->depth * texture->height * texture->width * texture->channels *
-           texel_bytes[texture->texel];
+    const unsigned extents[3] = {texture->width >> level, texture->height >> level,
+                                 texture->depth >> level};
+    size_t bytes = (size_t)texture->layers * texture->channels * texel_bytes[texture->texel];
+    for (int i = 0; i < 3; i++)
+        bytes *= extents[i] ? extents[i] : 1;
+    return bytes;
+}
+
+size_t device_texture_bytes(const struct device_texture *texture) {
+    size_t bytes = 0;
+    for (unsigned level = 0; level < texture->levels; level++)
+        bytes += device_level_bytes(texture, level);
+    return bytes;
 }
 
 /* For features that need streams. */
@@ -165,11 +176,20 @@ enum status device_no_graph_memory(struct device *device, size_t bytes, device_a
 }
 
 enum status device_no_texture_open(struct device *device, const struct device_texture *texture,
-                                   uint64_t *handle) {
+                                   struct device_texture_handles *made) {
     (void)texture;
-    *handle = 0;
+    *made = (struct device_texture_handles){0};
     return status_fail(STATUS_DEVICE_ERROR, "%s has no textures: use device='cuda' or 'sim'",
                        device->ops->kind);
+}
+
+enum status device_no_texture_read(struct device *device, uint64_t texture, void *to,
+                                   size_t bytes) {
+    (void)texture;
+    (void)to;
+    (void)bytes;
+    struct device_texture_handles made;
+    return device_no_texture_open(device, NULL, &made);
 }
 
 void device_no_texture_close(struct device *device, uint64_t handle) {

@@ -48,11 +48,12 @@ from gpuopt.observe.launches import Finding as Finding, Launch as Launch
 from gpuopt.observe.profile import Profile as Profile, check as check, profile as profile
 from gpuopt.observe.source import diff as diff, source as source
 from gpuopt.observe.trace import Trace as Trace, trace as trace
-from gpuopt.ptx.buffers import Buffer as Buffer, Texture as Texture, copy_async as copy_async
+from gpuopt.ptx.buffers import Buffer as Buffer, copy_async as copy_async
 from gpuopt.ptx.entries import Parameter as Parameter
 from gpuopt.ptx.kernel import Kernel as Kernel, Resources as Resources
 from gpuopt.ptx.module import Module as Module, load_ptx as load_ptx
 from gpuopt.ptx.streams import Event as Event, Stream as Stream
+from gpuopt.ptx.textures import Surface as Surface, Texture as Texture
 from gpuopt.show.magic import load_ipython_extension as load_ipython_extension
 from gpuopt.util.errors import (
     DeviceError as DeviceError,

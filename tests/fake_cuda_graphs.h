@@ -81,22 +81,41 @@ static result cuGraphDestroy(void *each) {
 }
 
 /* Arrays and texture objects; the last texture's description is kept for whoever asks. */
-static char texture[128];
+static char texture[256];
 const char *fake_cuda_texture(void) { return texture; }
 struct shape {
     size_t width, height, depth;
     int format;
-    unsigned channels;
+    unsigned channels, flags;
 };
 static result cuArray3DCreate(void **array, const struct shape *shape) {
     MAY_FAIL;
     snprintf(texture, sizeof texture, "array %zu x %zu x %zu of %u format %x; ", shape->width,
              shape->height, shape->depth, shape->channels, (unsigned)shape->format);
+    const size_t length = strlen(texture);
+    if (shape->flags & ~8u) /* but for gathers */
+        snprintf(texture + length, sizeof texture - length, "flags %x; ", shape->flags & ~8u);
     *array = object();
     return OK;
 }
 static result cuArrayDestroy(void *array) {
     gone(array);
+    return fails(__func__);
+}
+static result cuMipmappedArrayCreate(void **levels, const struct shape *shape, unsigned count) {
+    MAY_FAIL;
+    cuArray3DCreate(levels, shape);
+    const size_t length = strlen(texture);
+    snprintf(texture + length, sizeof texture - length, "%u levels; ", count);
+    return OK;
+}
+static result cuMipmappedArrayGetLevel(void **array, void *levels, unsigned level) {
+    MAY_FAIL;
+    *array = (char *)levels + level;
+    return OK;
+}
+static result cuMipmappedArrayDestroy(void *levels) {
+    gone(levels);
     return fails(__func__);
 }
 static result cuMemcpy3DAsync(const void *copy, void *stream) {
@@ -138,6 +157,16 @@ static result cuTexObjectCreate(uint64_t *handle, const struct resource *resourc
              sampling->outside[0], sampling->filter, sampling->flags);
     *handle = (uint64_t)(uintptr_t)object();
     return OK;
+}
+static result cuSurfObjectCreate(uint64_t *handle, const struct resource *resource) {
+    MAY_FAIL;
+    (void)resource;
+    *handle = (uint64_t)(uintptr_t)object();
+    return OK;
+}
+static result cuSurfObjectDestroy(uint64_t handle) {
+    gone((void *)(uintptr_t)handle);
+    return fails(__func__);
 }
 static result cuTexObjectDestroy(uint64_t handle) {
     gone((void *)(uintptr_t)handle);

@@ -52,7 +52,7 @@ struct record {
 /* A texture's own copy of its rows. */
 struct array {
     struct array *next;
-    uint64_t handle;
+    struct device_texture_handles handles;
     device_address rows;
 };
 
@@ -193,7 +193,7 @@ static void sim_device_texture_close(struct device *device, uint64_t handle) {
     struct sim_queue *queue = queue_of(device);
     sim_home_close_texture(queue->home, handle);
     for (struct array **at = &queue->arrays; *at; at = &(*at)->next)
-        if ((*at)->handle == handle) {
+        if ((*at)->handles.texture == handle) {
             struct array *array = *at;
             *at = array->next;
             sim_home_free(queue->home, array->rows);
@@ -207,7 +207,7 @@ static void sim_device_close(struct device *device) {
     uint64_t count = 0, bytes = 0;
     forget(queue);
     for (; queue->arrays; count++) /* its opener closes it */
-        sim_device_texture_close(device, queue->arrays->handle);
+        sim_device_texture_close(device, queue->arrays->handles.texture);
     __atomic_add_fetch(&leaked, count, __ATOMIC_RELAXED);
     sim_home_close(queue->home, &count, &bytes);
     __atomic_add_fetch(&leaked, count, __ATOMIC_RELAXED);
@@ -607,7 +607,8 @@ static enum status array_open(struct sim_queue *queue, struct sim_texture *textu
     const bool begun = !status && array->rows;
     if (!status && (sim_copy(queue->gpu, array->rows, texture->address, bytes, error) ||
                     (texture->address = array->rows,
-                     sim_texture_open(queue->gpu, texture, &array->handle, error))))
+                     sim_texture_open(queue->gpu, texture, &array->handles.texture,
+                                      &array->handles.surface, error))))
         status = fail(queue, error);
     if (begun)
         sim_home_end(queue->home);
@@ -621,45 +622,75 @@ static enum status array_open(struct sim_queue *queue, struct sim_texture *textu
 }
 
 static enum status sim_device_texture_open(struct device *device,
-                                           const struct device_texture *texture, uint64_t *handle) {
+                                           const struct device_texture *texture,
+                                           struct device_texture_handles *made) {
     struct sim_queue *queue = queue_of(device);
     struct sim_error error = {0};
     enum {
         FORMAT_FLOAT32 = SIM_TEX_F32,
         FORMAT_INT32 = SIM_TEX_S32,
         FORMAT_UINT32 = SIM_TEX_U32,
-        FORMAT_UINT8_NORMALISED = SIM_TEX_U8_NORM,
+        FORMAT_FLOAT16 = SIM_TEX_F16,
+        FORMAT_INT16 = SIM_TEX_S16,
+        FORMAT_UINT16 = SIM_TEX_U16,
+        FORMAT_INT8 = SIM_TEX_S8,
+        FORMAT_UINT8 = SIM_TEX_U8,
     };
     static const int formats[TEXEL_COUNT] = {
 #define TEXEL(name, bytes) [TEXEL_##name] = FORMAT_##name,
         DEVICE_TEXELS(TEXEL)
 #undef TEXEL
     };
-    const size_t bytes = device_texture_bytes(texture);
+    static const int outside[OUTSIDE_COUNT] = {
+        [OUTSIDE_WRAP] = SIM_TEX_WRAP,
+        [OUTSIDE_CLAMP] = SIM_TEX_CLAMP,
+        [OUTSIDE_MIRROR] = SIM_TEX_MIRROR,
+        [OUTSIDE_BORDER] = SIM_TEX_BORDER,
+    };
     struct sim_texture given = {
         .address = texture->data,
         .dimensions = texture->dimensions,
         .width = texture->width,
         .height = texture->height,
         .depth = texture->depth,
-        .pitch = (uint32_t)(bytes / texture->height / texture->depth),
+        .layers = texture->layers,
+        .layered = texture->layered,
+        .cube = texture->cube,
+        .levels = texture->levels,
         .channels = texture->channels,
         .format = formats[texture->texel],
+        .as_fraction = !texture->as_integer,
+        .outside = outside[texture->outside],
         .linear_filter = texture->linear_filter,
-        .wrap = texture->wrap,
+        .linear_levels = texture->linear_levels,
         .normalised = texture->normalised,
+        .writable = texture->writable,
     };
+    *made = (struct device_texture_handles){0};
+    memcpy(given.border, texture->border, sizeof given.border);
     if (texture->dimensions) {
-        const enum status status = array_open(queue, &given, bytes, &error);
-        *handle = status ? 0 : queue->arrays->handle;
+        const enum status status = array_open(queue, &given, device_texture_bytes(texture), &error);
+        if (!status)
+            *made = queue->arrays->handles;
         return status;
     }
     const enum status status = sim_home_begin(queue->home, device);
     if (status)
         return status;
-    sim_texture_open(queue->gpu, &given, handle, &error);
+    sim_texture_open(queue->gpu, &given, &made->texture, &made->surface, &error);
     sim_home_end(queue->home);
     return fail(queue, &error);
+}
+
+static enum status sim_device_texture_read(struct device *device, uint64_t texture, void *to,
+                                           size_t bytes) {
+    struct sim_queue *queue = queue_of(device);
+    const struct array *array = queue->arrays;
+    while (array && array->handles.texture != texture)
+        array = array->next;
+    if (!array)
+        return status_fail(STATUS_BAD_VALUE, "sim: not an array's texture");
+    return sim_device_copy_out(device, to, array->rows, bytes);
 }
 
 /* --- counters */
@@ -791,6 +822,7 @@ const struct device_ops sim_device_ops = {
     .graph_close = device_no_graph_close,
     .graph_memory = device_no_graph_memory,
     .texture_open = sim_device_texture_open,
+    .texture_read = sim_device_texture_read,
     .texture_close = sim_device_texture_close,
     .timer_begin = device_no_timer_begin,
     .timer_end = device_no_timer_end,

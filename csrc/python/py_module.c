@@ -167,17 +167,22 @@ static PyObject *module_pin(struct ptx_module *self, PyObject *argument) {
 
 static PyObject *module_texture(struct ptx_module *self, PyObject *arguments) {
     struct device_texture texture = {0};
+    struct device_texture_handles handles = {0};
     unsigned long long address;
-    unsigned texel;
-    int linear_filter, wrap, normalised;
+    unsigned texel, outside;
+    float *border = texture.border;
+    int flags[7];
     struct allocation made = {.what = TEXTURE};
     struct py_unlocked unlocked;
-    if (!PyArg_ParseTuple(arguments, "KIIIIIIppp", &address, &texture.dimensions, &texture.width,
-                          &texture.height, &texture.depth, &texture.channels, &texel,
-                          &linear_filter, &wrap, &normalised))
+    if (!PyArg_ParseTuple(arguments, "KIIIIIIIII(ffff)ppppppp", &address, &texture.dimensions,
+                          &texture.width, &texture.height, &texture.depth, &texture.layers,
+                          &texture.levels, &texture.channels, &texel, &outside, &border[0],
+                          &border[1], &border[2], &border[3], &flags[0], &flags[1], &flags[2],
+                          &flags[3], &flags[4], &flags[5], &flags[6]))
         return NULL;
-    if (texel >= TEXEL_COUNT || texture.dimensions > 3 || !texture.width || !texture.height ||
-        !texture.depth ||
+    if (texel >= TEXEL_COUNT || outside >= OUTSIDE_COUNT || texture.dimensions > 3 ||
+        !texture.width || !texture.height || !texture.depth || !texture.layers || !texture.levels ||
+        texture.levels > 32 ||
         (texture.channels != 1 && texture.channels != 2 && texture.channels != 4)) {
         PyErr_SetString(PyExc_ValueError, "texture: no such shape or texel");
         return NULL;
@@ -186,11 +191,35 @@ static PyObject *module_texture(struct ptx_module *self, PyObject *arguments) {
         return NULL;
     texture.data = address;
     texture.texel = (enum device_texel)texel;
-    texture.linear_filter = linear_filter;
-    texture.wrap = wrap;
-    texture.normalised = normalised;
-    return answer(self, &unlocked,
-                  self->kind->texture_open(self->queue->device, &texture, &made.value), made);
+    texture.outside = (enum device_outside)outside;
+    texture.layered = flags[0];
+    texture.cube = flags[1];
+    texture.linear_filter = flags[2];
+    texture.linear_levels = flags[3];
+    texture.normalised = flags[4];
+    texture.as_integer = flags[5];
+    texture.writable = flags[6];
+    const enum status status = self->kind->texture_open(self->queue->device, &texture, &handles);
+    made.value = handles.texture;
+    PyObject *handle = answer(self, &unlocked, status, made);
+    return handle ? Py_BuildValue("NK", handle, (unsigned long long)handles.surface) : NULL;
+}
+
+static PyObject *module_texture_read(struct ptx_module *self, PyObject *arguments) {
+    unsigned long long handle;
+    Py_buffer to;
+    struct py_unlocked unlocked;
+    if (!PyArg_ParseTuple(arguments, "Kw*", &handle, &to))
+        return NULL;
+    int failed = py_module_begin(self, &unlocked);
+    if (!failed)
+        failed = py_module_end(
+            self, &unlocked,
+            self->kind->texture_read(self->queue->device, handle, to.buf, (size_t)to.len));
+    PyBuffer_Release(&to);
+    if (failed)
+        return NULL;
+    Py_RETURN_NONE;
 }
 
 static PyObject *module_free(struct ptx_module *self, PyObject *argument) {
@@ -380,9 +409,12 @@ static PyMethodDef module_methods[] = {
     {"pin", (PyCFunction)(void (*)(void))module_pin, METH_O,
      "pin($self, nbytes, /)\n--\n\nPinned host memory, as its address."},
     {"texture", (PyCFunction)(void (*)(void))module_texture, METH_VARARGS,
-     "texture($self, address, dimensions, width, height, depth, channels, texel, linear_filter, "
-     "wrap, normalised, /)\n--\n\nCreate a texture object over device memory; return its handle. "
-     "dimensions and texel are device.h's numbers."},
+     "texture($self, address, dimensions, width, height, depth, layers, levels, channels, texel, "
+     "outside, border, layered, cube, linear_filter, linear_levels, normalised, as_integer, "
+     "writable, /)\n--\n\nCreate a texture object over device memory; return its handle and its "
+     "surface's (0: none). The numbers are device.h's."},
+    {"texture_read", (PyCFunction)(void (*)(void))module_texture_read, METH_VARARGS,
+     "texture_read($self, handle, to, /)\n--\n\nCopy the first level of an array to the host."},
     {"free", (PyCFunction)(void (*)(void))module_free, METH_O,
      "free($self, address, /)\n--\n\nFree an allocation or texture; later, while a call runs in "
      "another "

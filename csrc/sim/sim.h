@@ -376,19 +376,37 @@ enum sim_status sim_fill(struct sim_gpu *gpu, uint64_t to, unsigned byte, uint64
                          struct sim_error *error);
 void sim_memory_use(struct sim_gpu *gpu, uint64_t *used, uint64_t *limit);
 
-/* Textures: linear memory, or an array of 1 to 3 dimensions, of 1, 2 or 4 channels, in simulated
- * memory. tex.1d with an integer coordinate reads linear memory, tex.1d to tex.3d read arrays. */
+/* Textures: linear memory, or an array of 1 to 3 dimensions in simulated memory, with layers or the
+ * six faces of cubes, and smaller levels behind the first. tex.1d with an integer coordinate reads
+ * linear memory; every other fetch reads arrays. The texels lie level after level, in each level
+ * layer after layer, without gaps. */
 struct sim_texture {
     uint64_t address;
     unsigned dimensions;           /* 0: linear memory */
     uint32_t width, height, depth; /* texels; 1 beyond the dimensions */
-    uint32_t pitch;                /* bytes per row */
-    unsigned channels;
-    enum { SIM_TEX_F32, SIM_TEX_S32, SIM_TEX_U32, SIM_TEX_U8_NORM } format;
-    int linear_filter, wrap, normalised;
+    uint32_t layers;               /* six to a cube; 1 without layers and cubes */
+    int layered, cube;
+    unsigned levels;   /* each has half the extents of the one before, rounded down */
+    unsigned channels; /* 1, 2 or 4 */
+    enum {
+        SIM_TEX_F32,
+        SIM_TEX_S32,
+        SIM_TEX_U32,
+        SIM_TEX_F16,
+        SIM_TEX_S16,
+        SIM_TEX_U16,
+        SIM_TEX_S8,
+        SIM_TEX_U8
+    } format;
+    int as_fraction; /* 8 and 16 bits: fetches read 0 to 1, or -1 to 1 */
+    enum { SIM_TEX_WRAP, SIM_TEX_CLAMP, SIM_TEX_MIRROR, SIM_TEX_BORDER } outside;
+    float border[4];
+    int linear_filter, linear_levels, normalised;
+    int writable; /* also a surface, of its first level */
 };
+/* Sets *surface, for a writable texture, and *handle. */
 enum sim_status sim_texture_open(struct sim_gpu *gpu, const struct sim_texture *texture,
-                                 uint64_t *handle, struct sim_error *error);
+                                 uint64_t *handle, uint64_t *surface, struct sim_error *error);
 enum sim_status sim_texture_close(struct sim_gpu *gpu, uint64_t handle, struct sim_error *error);
 
 /* Calls `found` for each kernel of a PTX text that has a body, with its parameters (no offsets, no

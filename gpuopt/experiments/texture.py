@@ -12,7 +12,7 @@ from gpuopt.experiments import _lab
 from gpuopt.experiments._lab import Lab, Outcome, Output, Probe
 from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.families import oracle
-from gpuopt.ptx.buffers import Texture
+from gpuopt.ptx.textures import Texture
 
 BLOCK = 256
 ROUNDS = 7

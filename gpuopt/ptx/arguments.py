@@ -70,7 +70,7 @@ def accepted(parameter: Parameter) -> str:
     if parameter.type in _FLOATS:
         return "a number"
     if parameter.size == 8:
-        return "a NumPy array, a Buffer, a Texture, an array on the GPU, or an integer"
+        return "a NumPy array, a Buffer, a Texture, a Surface, an array on the GPU, or an integer"
     exact = f", or a NumPy float of {parameter.size} bytes" if parameter.type[1] == "b" else ""
     return f"an integer{exact}" if parameter.size > 1 else "an integer or a bool"
 

@@ -1,4 +1,4 @@
-"""Objects of a module: buffers, pinned arrays, textures, bound launches.
+"""Objects of a module: buffers, pinned arrays, bound launches.
 
 It also adapts the arrays and streams of other libraries that a module uses in place.
 """
@@ -17,6 +17,7 @@ from gpuopt.arrays.device_array import LEGACY
 from gpuopt.arrays.libraries import Library, is_run, view_of
 from gpuopt.ptx.described import Described, described
 from gpuopt.ptx.streams import Stream, drain, stream_on
+from gpuopt.ptx.textures import Surface, Texture
 
 PER_THREAD = 2  # the per-thread default stream, as LEGACY is the legacy one
 
@@ -230,7 +231,7 @@ def is_ours(value: Any) -> bool:
     """Return whether memory belongs to a module, which waits for its work before freeing."""
     while isinstance(value, np.ndarray):
         value = value.base
-    return isinstance(value, Buffer | Texture | _Pinned)
+    return isinstance(value, Buffer | Texture | Surface | _Pinned)
 
 
 def pinned(core: _core.Module, shape: int | tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
@@ -240,102 +241,6 @@ def pinned(core: _core.Module, shape: int | tuple[int, ...], dtype: DTypeLike) -
         raise TypeError("dtype: Python objects cannot lie in pinned memory; use a number's dtype")
     plan = np.broadcast_to(np.empty((), kind), shape)  # NumPy's own checks of a shape
     return np.asarray(_Pinned(core, max(1, plan.nbytes)))[: plan.nbytes].view(kind).reshape(shape)
-
-
-class Texture:
-    """A texture object: an argument for a kernel's `cudaTextureObject_t`; see `Module.texture`.
-
-    Attributes
-    ----------
-    handle : int
-        The value that the kernel receives.
-
-    Examples
-    --------
-    >>> import numpy as np, gpuopt
-    >>> ptx = ".version 8.0 .target sm_75 .address_size 64 .visible .entry k() { ret; }"
-    >>> module = gpuopt.load_ptx(ptx, device="sim")
-    >>> texture = module.texture(np.arange(8, dtype=np.float32))
-    >>> isinstance(texture.handle, int)
-    True
-    """
-
-    def __init__(
-        self,
-        core: _core.Module,
-        plan: TexturePlan,
-        buffer: Buffer,
-        sampling: tuple[bool, bool, bool],
-    ) -> None:
-        extents = plan.extents
-        beyond = (1,) * (3 - len(extents))
-        self._core = core
-        self._buffer = None if plan.dimensions else buffer  # linear memory is read in place
-        self._text = f"{' x '.join(map(str, extents))} texels"
-        self.handle = core.texture(
-            buffer.address, plan.dimensions, *extents, *beyond, plan.channels, plan.texel, *sampling
-        )
-
-    def __del__(self) -> None:
-        if self.__dict__.get("handle"):
-            self._core.free(self.handle)
-
-    def __repr__(self) -> str:
-        return f"<Texture of {self._text} on {self._core.device}>"
-
-
-_TEXELS = {np.dtype(name): i for i, name in enumerate(("f4", "i4", "u4", "u1"))}
-
-
-class TexturePlan(NamedTuple):
-    """The contents and the sampling of a texture."""
-
-    texels: np.ndarray
-    dimensions: int  # 0: linear memory
-    extents: tuple[int, ...]  # width first
-    channels: int
-    texel: int  # device.h's number
-
-
-def texture_plan(
-    array: ArrayLike,
-    channels: int,
-    linear_memory: bool | None,
-    linear_filter: bool,
-    wrap: bool,
-    normalised: bool,
-) -> TexturePlan:
-    """Check the arguments of `Module.texture`."""
-    data = np.asarray(array)
-    data = np.ascontiguousarray(data, data.dtype.newbyteorder("="))
-    if data.dtype not in _TEXELS:
-        raise TypeError(
-            f"array: a texture has texels of float32, int32, uint32 or uint8, not {data.dtype}"
-        )
-    if index(channels) not in (1, 2, 4):
-        raise ValueError(f"channels: {channels} is not 1, 2 or 4")
-    extents = data.shape if channels == 1 else data.shape[:-1]
-    if len(extents) not in (1, 2, 3) or (channels > 1 and data.shape[-1:] != (channels,)):
-        raise ValueError(
-            f"array: of shape {data.shape} with {channels} channels; give (width,), (height, "
-            f"width) or (depth, height, width){', channels last' if channels > 1 else ''}"
-        )
-    if not data.size or max(extents) >= 1 << 31:
-        raise ValueError(f"array: a texture cannot have the shape {data.shape}")
-    sampled = linear_filter or wrap or normalised
-    if linear_memory is None:
-        linear_memory = len(extents) == 1 and not sampled
-    if linear_memory and (sampled or len(extents) > 1):
-        raise ValueError(
-            "linear_memory: is read by integer index alone, without filter, wrap or normalised "
-            "coordinates, and has one dimension; leave it out"
-        )
-    if wrap and not normalised:
-        raise ValueError("wrap: needs normalised=True; other coordinates are clamped")
-    if linear_filter and data.dtype.name in ("int32", "uint32"):
-        raise ValueError("linear_filter: integers are not filtered; give float32 or uint8")
-    dimensions = 0 if linear_memory else len(extents)
-    return TexturePlan(data, dimensions, extents[::-1], channels, _TEXELS[data.dtype])
 
 
 def span(value: Any, name: str, core: _core.Module, writable: bool) -> tuple[int, int]:

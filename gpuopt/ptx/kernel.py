@@ -20,10 +20,11 @@ from gpuopt.ptx.arguments import (
     limits_of,
     scalar,
 )
-from gpuopt.ptx.buffers import Buffer, Memory, Prepared, Resident, Texture, beside, resident
+from gpuopt.ptx.buffers import Buffer, Memory, Prepared, Resident, beside, resident
 from gpuopt.ptx.described import Described, described
 from gpuopt.ptx.entries import Parameter
 from gpuopt.ptx.streams import Stream, drain, stream_on
+from gpuopt.ptx.textures import Surface, Texture
 from gpuopt.util import texts
 
 
@@ -158,8 +159,8 @@ class Kernel:
               simulated GPU `gpuopt.asarray`), C-contiguous and writable: the kernel receives its
               address, after the work queued on the array's stream. Neither its dtype nor its size
               is checked. Its library is notified of the write, for PyTorch's autograd;
-            - a `Buffer`, a `Texture`, or an address. On a simulated GPU also those of its other
-              modules: they share its memory.
+            - a `Buffer`, a `Texture`, a `Surface`, or an address. On a simulated GPU also those of
+              its other modules: they share its memory.
 
             For other parameters: a number in range; bytes or a NumPy scalar for a structure.
         shared : int
@@ -289,7 +290,7 @@ class Kernel:
                     "that is bound or on a stream does not copy; pass a Buffer, made by the "
                     "module's copy()"
                 )
-        keep = tuple(each for each in args if isinstance(each, Buffer | Texture))
+        keep = tuple(each for each in args if isinstance(each, Buffer | Texture | Surface))
         return Prepared(launch.bound(self.symbol), keep, tuple(launch.arrays))
 
     def _launch(self, prepared: Prepared) -> None:
@@ -346,7 +347,9 @@ class Kernel:
 
     def _resident(self, i: int, argument: Any) -> Resident | None:
         """Return an array on the module's GPU; None for any other argument."""
-        if self.parameters[i].type not in ADDRESS or isinstance(argument, Buffer | Texture):
+        if self.parameters[i].type not in ADDRESS or isinstance(
+            argument, Buffer | Texture | Surface
+        ):
             return None
         prefix = f"kernel {self.name}: "
         return resident(argument, f"argument {i + 1}", prefix, self._module.device, i)
@@ -362,11 +365,11 @@ class Kernel:
                     f"with this one's copy()"
                 )
             return argument.address.to_bytes(8, "little")
-        if isinstance(argument, Texture) and address:
+        if isinstance(argument, Texture | Surface) and address:
             if not self._module._reaches(argument._core):
                 raise ValueError(
-                    f"kernel {self.name}: argument {i + 1} is a Texture of another module; make it "
-                    f"with this one's texture()"
+                    f"kernel {self.name}: argument {i + 1} is a {type(argument).__name__} of "
+                    f"another module; make it with this one's texture()"
                 )
             return argument.handle.to_bytes(8, "little")
         if isinstance(argument, np.ndarray) and address:

@@ -16,17 +16,16 @@ from gpuopt.ptx.buffers import (
     Buffer,
     Memory,
     Prepared,
-    Texture,
     beside,
     is_ours,
     pinned,
     span,
     stream_of,
-    texture_plan,
 )
 from gpuopt.ptx.entries import ONLY_ASCII, Embedded, entries, ptx_error
 from gpuopt.ptx.kernel import Kernel
 from gpuopt.ptx.names import find, short_name
+from gpuopt.ptx.textures import Texture, texture_plan
 from gpuopt.ptx.variable import Variable, dtype_of
 from gpuopt.util.literals import DeviceName
 from gpuopt.util.names import nearest
@@ -282,37 +281,66 @@ class Module(Memory):
         array: ArrayLike,
         *,
         channels: int = 1,
+        layered: bool = False,
+        cube: bool = False,
+        mipmaps: Sequence[ArrayLike] = (),
         linear_memory: bool | None = None,
         linear_filter: bool = False,
+        linear_mipmaps: bool = False,
+        boundary: str = "clamp",
+        border: float | Sequence[float] = 0.0,
         wrap: bool = False,
         normalised: bool = False,
+        as_integers: bool = False,
+        writable: bool = False,
     ) -> Texture:
-        """Create a texture object from an array's elements.
+        """Create a texture object, and if it is writable a surface, from an array's elements.
 
         Parameters
         ----------
         array : array_like
-            The shape is (width,), for ``tex1Dfetch`` or ``tex1D``; (height, width), for ``tex2D``;
-            or (depth, height, width), for ``tex3D``. The dtype is float32, int32, uint32, or uint8,
-            which is read as floats from 0 to 1.
+            The shape is (width,), for ``tex1Dfetch`` or ``tex1D``; (height, width), for ``tex2D``
+            and ``tex2Dgather``; or (depth, height, width), for ``tex3D``. The dtype is float32,
+            float16, int32, uint32, or an integer of 8 or 16 bits, which is read as a float from 0
+            to 1 (unsigned) or -1 to 1.
         channels : {1, 2, 4}
             Channels per texel; if more than 1, they are the array's last axis.
+        layered : bool
+            The first axis counts layers, for ``tex1DLayered`` and ``tex2DLayered``.
+        cube : bool
+            Six faces of shape (n, n), in the order +x, -x, +y, -y, +z, -z, for ``texCubemap``; with
+            `layered` (cubes, 6, n, n), for ``texCubemapLayered``.
+        mipmaps : sequence of array_like
+            The levels after the first, for ``tex2DLod`` and the like: each has half the extents of
+            the one before, rounded down, at least 1.
         linear_memory : bool, optional
             For one dimension: use linear memory, which ``tex1Dfetch`` reads by integer index, or a
             CUDA array, for ``tex1D``. Default: linear memory unless one of the following is set.
         linear_filter : bool
             Interpolate between the two, four or eight texels around a point, with weights of 8
             fractional bits; else read the nearest.
+        linear_mipmaps : bool
+            Interpolate between two levels; else read the nearest.
+        boundary : {"clamp", "wrap", "mirror", "border"}
+            Coordinates outside the array: clamped to the edge, wrapped around, mirrored, or given
+            the color `border`.
+        border : float or sequence of 4 floats
         wrap : bool
-            Wrap coordinates outside the array around; else clamp them to the edge.
+            The same as ``boundary="wrap"``.
         normalised : bool
             Coordinates range from 0 to 1 over the array, not over its texels.
+        as_integers : bool
+            Read integers of 8 and 16 bits as integers.
+        writable : bool
+            Make a surface as well, `Texture.surface`, for ``surf2Dwrite`` and the like;
+            `Texture.get` copies the texels back. A surface counts x in bytes.
 
         Returns
         -------
         Texture
             A copy of the array, freed with the object. A simulated GPU reports a fetch whose kind
-            differs from the texture's.
+            differs from the texture's, and a surface's access outside of it. Its cubes have no
+            seamless edges, as CUDA's by default.
 
         Raises
         ------
@@ -321,13 +349,26 @@ class Module(Memory):
         DeviceMemoryError
             The device is out of memory.
         """
-        sampling = bool(linear_filter), bool(wrap), bool(normalised)
         if linear_memory is not None:
             linear_memory = bool(linear_memory)
-        plan = texture_plan(array, channels, linear_memory, *sampling)
+        plan = texture_plan(
+            array,
+            channels=channels,
+            layered=bool(layered),
+            cube=bool(cube),
+            mipmaps=mipmaps,
+            linear_memory=linear_memory,
+            border=border,
+            boundary="wrap" if wrap else boundary,
+            linear_filter=bool(linear_filter),
+            linear_mipmaps=bool(linear_mipmaps),
+            normalised=bool(normalised),
+            as_integers=bool(as_integers),
+            writable=bool(writable),
+        )
         buffer = self.copy(plan.texels)
         with self._lock:
-            return Texture(self._core, plan, buffer, sampling)
+            return Texture(self._core, plan, buffer)
 
     def use_stream(self, stream: Any) -> None:
         """Use a caller's CUDA stream from now on, for launches, copies and timings.

@@ -221,6 +221,23 @@ assert asked(f32[0], linear_filter=True) == (
 assert asked(np.zeros((2, 3, 5), np.float32)) == (
     "array 5 x 3 x 2 of 1 format 20; outside 1 filter 0 flags 0"
 )
+assert asked(np.zeros((2, 3, 5), "i2"), layered=True, as_integers=True, writable=True) == (
+    "array 5 x 3 x 2 of 1 format 9; flags 3; outside 1 filter 0 flags 1"
+)
+assert asked(np.zeros((4, 5), np.float16), layered=True, boundary="border") == (
+    "array 5 x 0 x 4 of 1 format 10; flags 1; outside 3 filter 0 flags 0"
+)
+assert asked(np.zeros((2, 6, 3, 3), "u2"), layered=True, cube=True) == (
+    "array 3 x 3 x 12 of 1 format 2; flags 5; outside 1 filter 0 flags 0"
+)
+levels = [np.zeros((4 >> i, 8 >> i), np.float32) for i in range(3)]
+assert asked(levels[0], mipmaps=levels[1:], normalised=True, boundary="mirror") == (
+    "array 8 x 4 x 0 of 1 format 20; 3 levels; outside 2 filter 0 flags 2"
+)
+made = module.texture(f32, writable=True)
+assert made.surface.handle and made.get().shape == f32.shape
+del made
+settled()
 """,
     )
 

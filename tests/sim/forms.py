@@ -236,6 +236,60 @@ def barriers():
         yield named("isspacep", space), "%p0, %l1"
 
 
+def textures():
+    """Fetches, gathers, queries, and the accesses of surfaces."""
+    geometries = {
+        "1d": 1,
+        "2d": 2,
+        "3d": 4,
+        "a1d": 2,
+        "a2d": 4,
+        "cube": 4,
+        "acube": 4,
+        "acube1d": 1,
+    }
+    letters = {"f32": "%f", "s32": "%s", "u32": "%u", "b32": "%r", "f64": "%d"}
+
+    def at(geometry, type_):
+        layered = geometry.startswith("a")
+        coordinates = [f"{letters[type_]}{i}" for i in range(1, geometries[geometry] + 1)]
+        if layered:
+            coordinates[0] = "%r1"
+        return "[%l8, {" + ", ".join(coordinates) + "}]"
+
+    for geometry, type_, by in itertools.product(geometries, ["f32", "s32", "u32", "b32"], letters):
+        value = "{" + ", ".join(f"{letters[type_]}{i}" for i in (5, 6, 7, 8)) + "}"
+        lod = f"{letters[by]}4"
+        count = {"1d": 1, "2d": 2, "a1d": 1, "a2d": 2}.get(geometry, 4)
+        slope = "{" + ", ".join([f"{letters[by]}5"] * count) + "}"
+        where = at(geometry, by)
+        yield named("tex", geometry, "v4", type_, by), f"{value}, {where}"
+        yield named("tex.level", geometry, "v4", type_, by), f"{value}, {where}, {lod}"
+        yield named("tex.grad", geometry, "v4", type_, by), f"{value}, {where}, {slope}, {slope}"
+        for component in ("r", "a", "x"):
+            yield named("tld4", component, geometry, "v4", type_, by), f"{value}, {where}"
+    for geometry, vector, type_, outside, cache in itertools.product(
+        geometries,
+        ["", "v2", "v4"],
+        [*BITS, "u32"],
+        ["trap", "clamp", "zero", ""],
+        ["", "cg", "wt"],
+    ):
+        count = {"": 1, "v2": 2, "v4": 4}[vector]
+        value = "{" + operands("t" * count, type_) + "}"
+        where = at(geometry, "b32")
+        yield named("suld.b", cache, geometry, vector, type_, outside), f"{value}, {where}"
+        yield named("sust.b", cache, geometry, vector, type_, outside), f"{where}, {value}"
+    for opcode, what in itertools.product(
+        ["txq", "suq"],
+        ["width", "height", "depth", "array_size", "num_mipmap_levels", "normalized_coords", "x"],
+    ):
+        yield named(opcode, what, "b32"), "%r0, [%l8]"
+        yield named(opcode, what, "u32"), "%r0, [%l8]"
+    for kind in ("texref", "surfref", "samplerref", "x"):
+        yield named("istypep", kind), "%p0, %l8"
+
+
 # One of each kind of operand that does not fit, and neighbours that do. %f %d are .f32 .f64, %u %s
 # .u32 .s32, %q .f16.
 OPERANDS = """
@@ -284,6 +338,7 @@ def forms():
         selections(),
         memory(),
         barriers(),
+        textures(),
         (tuple(each.strip().split(" ", 1)) for each in OPERANDS.split(";")),
     )
     return list(dict.fromkeys(every))

@@ -7,7 +7,7 @@
  *   // limit: steps 1000000                   one of struct sim_limits
  *   // buffer: x f32 1024 iota                type, elements, then: none, zero, iota, random SEED,
  * or values
- *   // texture: t x 16 4 64 1 f32 linear wrap normalised   over a buffer: width, height, pitch,
+ *   // texture: t x 16 4 64 1 f32 linear wrap normalised   over a buffer: width, height,
  * channels, format
  *   // launch: kernel 4 128 0 x f32:2.5 s32:7   grid and block (a,b,c), dynamic shared bytes,
  * arguments
@@ -169,9 +169,9 @@ static void make_buffer(struct state *s, char **word, unsigned count) {
 static void texture(struct state *s, char **word, unsigned count) {
     struct sim_texture t = {0};
     struct sim_error error;
-    struct buffer *b = count >= 7 ? find_buffer(s, word[1], strlen(word[1])) : NULL;
+    struct buffer *b = count >= 6 ? find_buffer(s, word[1], strlen(word[1])) : NULL;
     if (!b || s->buffer_count == MAX_BUFFERS) {
-        fail(s, "texture NAME BUFFER WIDTH HEIGHT PITCH CHANNELS FORMAT", "");
+        fail(s, "texture NAME BUFFER WIDTH HEIGHT CHANNELS FORMAT", "");
         return;
     }
     t.address = b->address;
@@ -179,20 +179,23 @@ static void texture(struct state *s, char **word, unsigned count) {
     t.height = (uint32_t)strtoul(word[3], NULL, 0);
     t.dimensions = t.height ? 2 : 0;
     t.height += !t.height;
-    t.depth = 1;
-    t.pitch = (uint32_t)strtoul(word[4], NULL, 0);
-    t.channels = (unsigned)strtoul(word[5], NULL, 0);
-    t.format = strcmp(word[6], "u8") == 0    ? SIM_TEX_U8_NORM
-               : strcmp(word[6], "s32") == 0 ? SIM_TEX_S32
+    t.depth = t.layers = t.levels = 1;
+    t.channels = (unsigned)strtoul(word[4], NULL, 0);
+    t.format = strcmp(word[5], "u8") == 0    ? SIM_TEX_U8
+               : strcmp(word[5], "s32") == 0 ? SIM_TEX_S32
                                              : SIM_TEX_F32;
-    for (unsigned i = 7; i < count; i++) {
+    t.as_fraction = 1;
+    t.outside = SIM_TEX_CLAMP;
+    for (unsigned i = 6; i < count; i++) {
         t.linear_filter |= strcmp(word[i], "linear") == 0;
-        t.wrap |= strcmp(word[i], "wrap") == 0;
+        if (strcmp(word[i], "wrap") == 0)
+            t.outside = SIM_TEX_WRAP;
         t.normalised |= strcmp(word[i], "normalised") == 0;
     }
     struct buffer *made = &s->buffers[s->buffer_count];
     snprintf(made->name, sizeof made->name, "%s", word[0]);
-    if (sim_texture_open(s->gpu, &t, &made->address, &error))
+    uint64_t surface;
+    if (sim_texture_open(s->gpu, &t, &made->address, &surface, &error))
         fail(s, "cannot open texture", error.text);
     else
         s->buffer_count++;

@@ -215,6 +215,7 @@ const struct device_ops cpu_device_ops = {
     .graph_close = device_no_graph_close,
     .graph_memory = device_no_graph_memory,
     .texture_open = device_no_texture_open,
+    .texture_read = device_no_texture_read,
     .texture_close = device_no_texture_close,
     .timer_begin = cpu_timer_begin,
     .timer_end = cpu_timer_end,

@@ -646,6 +646,7 @@ const struct device_ops cuda_device_ops = {
     .graph_close = cuda_graph_close,
     .graph_memory = cuda_graph_memory,
     .texture_open = cuda_texture_open,
+    .texture_read = cuda_texture_read,
     .texture_close = cuda_texture_close,
     .timer_begin = cuda_timer_begin,
     .timer_end = cuda_timer_end,

@@ -65,11 +65,14 @@ struct device_module {
     struct device_kernel *kernels;
 };
 
-/* An open texture: the object, and its array unless it reads linear memory. */
+/* An open texture: the objects, and their array unless it is linear memory. */
 struct texture {
     struct texture *next;
     CUtexObject object;
-    CUarray array;
+    CUsurfObject surface;
+    CUarray array; /* the first level */
+    CUmipmappedArray levels;
+    size_t row, rows, slices; /* of the first level: bytes, rows, slices or layers */
 };
 
 struct queue {
@@ -155,7 +158,8 @@ enum status cuda_graph_launch(struct device *device, struct device_graph *graph)
 void cuda_graph_close(struct device *device, struct device_graph *graph);
 enum status cuda_graph_memory(struct device *device, size_t bytes, device_address *address);
 enum status cuda_texture_open(struct device *device, const struct device_texture *texture,
-                              uint64_t *handle);
+                              struct device_texture_handles *handles);
+enum status cuda_texture_read(struct device *device, uint64_t handle, void *to, size_t bytes);
 void cuda_texture_close(struct device *device, uint64_t handle);
 
 #endif

@@ -382,6 +382,31 @@ enum { SIM_CALL_DIRECT, SIM_CALL_INDIRECT };
 enum { SIM_SHFL_UP, SIM_SHFL_DOWN, SIM_SHFL_BFLY, SIM_SHFL_IDX };
 enum { SIM_VOTE_ALL, SIM_VOTE_ANY, SIM_VOTE_UNI, SIM_VOTE_BALLOT };
 enum { SIM_BAR_SYNC, SIM_BAR_ARRIVE, SIM_BAR_POPC, SIM_BAR_AND, SIM_BAR_OR };
+/* Textures: what an instruction does, its coordinates in the kernel's extra operands, a query's
+ * attribute, and a surface's rule for coordinates outside. */
+enum { SIM_TEX_FETCH, SIM_TEX_GRAD, SIM_TEX_GATHER, SIM_TEX_QUERY, SIM_TEX_SULD, SIM_TEX_SUST };
+enum { SIM_TEX_X, SIM_TEX_LAYER = 3, SIM_TEX_LOD, SIM_TEX_DX, SIM_TEX_DY = 8, SIM_TEX_SLOTS = 11 };
+enum {
+    SIM_TEX_WIDTH = 1,
+    SIM_TEX_HEIGHT,
+    SIM_TEX_DEPTH,
+    SIM_TEX_LAYERS,
+    SIM_TEX_LEVELS,
+    SIM_TEX_IS_NORMALISED,
+    SIM_TEX_IS_TEXTURE,
+    SIM_TEX_IS_SURFACE,
+    SIM_TEX_IS_SAMPLER
+};
+enum { SIM_SURF_TRAP, SIM_SURF_CLAMP, SIM_SURF_ZERO };
+enum { /* 1d to 3d: the dimensions */
+       SIM_GEOM_1D = 1,
+       SIM_GEOM_2D,
+       SIM_GEOM_3D,
+       SIM_GEOM_A1D,
+       SIM_GEOM_A2D,
+       SIM_GEOM_CUBE,
+       SIM_GEOM_ACUBE
+};
 enum {
     SIM_MBAR_INIT,
     SIM_MBAR_INVAL,

@@ -1,7 +1,8 @@
 /* sim_decode.h: declarations shared by the decoder's files: sim_decode.c (functions, frames),
  * sim_emit.c (helpers of all), sim_decode_operand.c, sim_decode_lane.c and
  * sim_decode_packed.c (arithmetic),
- * sim_decode_memory.c (memory), sim_decode_special.c (control flow, barriers, warp-wide
+ * sim_decode_memory.c (memory), sim_decode_texture.c,
+ * sim_decode_special.c (control flow, barriers, warp-wide
  * instructions), sim_decode_compared.c (loads that begin a compare-and-swap) and sim_decode_flow.c
  * (where addresses and stored values come from).
  */
@@ -114,6 +115,7 @@ int sim_find_lane(const struct sim_decoder *d, unsigned *mods); /* row of d->m; 
 /* clang-format off */
 #define SIM_DECODERS(X)                                                                            \
     X(ld) X(st) X(atom) X(cvta) X(isspacep) X(mapa) X(createpolicy) X(cp) X(mbarrier) X(tex)       \
+    X(surface) X(query)                                                                            \
     X(cvt) X(setp) X(set) X(selp) X(predicate) X(mov) X(carry)
 /* clang-format on */
 #define SIM_X(name) enum sim_status sim_decode_##name(struct sim_decoder *d);

@@ -1,5 +1,5 @@
 /* sim_decode_memory.c: decodes instructions with an address: loads, stores, atomics, asynchronous
- * copies, mbarriers, textures, and addresses as values. It fixes the space of an access where the
+ * copies, mbarriers, and addresses as values. It fixes the space of an access where the
  * text names one; generic addresses are resolved at run time.
  */
 #include "sim_decode.h"
@@ -570,53 +570,6 @@ enum sim_status sim_decode_mbarrier(struct sim_decoder *d) {
         status = wait ? sim_predicate_target(d, &o[0], &in.dst)
                       : sim_target(d, &o[0], SIM_T_B64, &in.dst);
         if (status)
-            return status;
-    }
-    return sim_emit(d, &in);
-}
-
-/* ---- textures ---- */
-
-enum sim_status sim_decode_tex(struct sim_decoder *d) {
-    struct sim_insn in = {0};
-    const struct sim_operand *o = d->s->operands;
-    const uint32_t level = (uint32_t)sim_part(d, "level"); /* one more operand */
-    uint32_t only;
-    enum sim_status status = sim_operands(d, 2 + level, 2 + level);
-    if (status)
-        return status;
-    enum sim_type coordinate = sim_last_type(d, 0), type = sim_last_type(d, 1);
-    in.sub = sim_part(d, "1d") ? 1 : sim_part(d, "2d") ? 2 : sim_part(d, "3d") ? 3 : 0;
-    if (!in.sub || !sim_part(d, "v4") || sim_storage(type) != 4 || sim_storage(coordinate) != 4 ||
-        o[1].kind != SIM_O_ADDRESS || o[1].count != 1 || o[0].kind != SIM_O_VECTOR ||
-        o[0].count != 4)
-        return sim_unsupported(d);
-    struct address a;
-    if ((status = address_of(d, &o[1], &a)) != SIM_OK)
-        return status;
-    if (a.base == SIM_NO_SLOT || (a.flags & SIM_A_BASE32))
-        return sim_refuse(d, "a texture that is not given by a 64-bit handle");
-    if (level && (status = sim_source(d, &o[2], coordinate, &only)) != SIM_OK)
-        return status; /* a texture has one level; any other level is clamped to it */
-    in.op = SIM_OP_TEX;
-    in.class = SIM_CLASS_TEXTURE;
-    in.a = a.base;
-    in.type = (uint8_t)type;
-    in.vec = coordinate == SIM_T_F32;
-    const struct sim_operand *c = &o[1].items[0],
-                             *coordinates = c->kind == SIM_O_VECTOR ? c->items : c;
-    uint32_t count = c->kind == SIM_O_VECTOR ? c->count : 1;
-    if (count < in.sub)
-        return sim_malformed(d, "too few texture coordinates");
-    uint32_t *const sources[] = {&in.b, &in.c, &in.e};
-    for (uint32_t i = 0; i < in.sub; i++)
-        if ((status = sim_source(d, &coordinates[i], coordinate, sources[i])) != SIM_OK)
-            return status;
-    for (uint32_t i = 0; i < 4; i++) {
-        uint32_t slot;
-        if ((status = sim_target(d, &o[0].items[i], type, &slot)) != SIM_OK)
-            return status;
-        if ((status = sim_extra(d, slot, i ? NULL : &in.ext)) != SIM_OK)
             return status;
     }
     return sim_emit(d, &in);

@@ -26,8 +26,8 @@ struct flow {
 /* Whether the first operand receives the result. A wrong "no" only keeps a register alive longer.
  */
 int sim_writes_first(const struct sim_statement *s) {
-    static const char *const readers[] = {"st",   "red",       "bra",       "brx",
-                                          "call", "nanosleep", "setmaxnreg"};
+    static const char *const readers[] = {"st",   "red",  "bra",       "brx",
+                                          "sust", "call", "nanosleep", "setmaxnreg"};
     if ((sim_begins_with(s, "bar") || sim_begins_with(s, "barrier")) && !sim_has_part(s, ".red"))
         return 0;
     for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
@@ -46,9 +46,10 @@ static void visit_operand(struct flow *w, uint32_t where, const struct sim_opera
         const struct sim_operand *item = &o->items[i];
         if (item->kind == SIM_O_REG)
             visit(w, where, item->reg, is_def && o->kind != SIM_O_ADDRESS);
-        for (uint32_t n = 0; n < item->count; n++) /* the coordinates of a texture fetch */
+        for (uint32_t n = 0; n < item->count;
+             n++) /* of a texture fetch: coordinates, and results with a predicate */
             if (item->items[n].kind == SIM_O_REG)
-                visit(w, where, item->items[n].reg, 0);
+                visit(w, where, item->items[n].reg, is_def && o->kind == SIM_O_PAIR);
     }
 }
 

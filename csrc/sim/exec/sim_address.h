@@ -67,6 +67,10 @@ int sim_request_regions(struct sim_request *l, struct sim_region **all);
  * bytes, or NULL. Returns 1 when a finding ends the launch. */
 int sim_request_event(struct sim_request *l, struct sim_region *region, const uint8_t *value);
 
+/* sim_exec_memory.c: loads and stores at the request's addresses of global memory. */
+int sim_load_global(struct sim_request *l);
+int sim_store_global(struct sim_request *l);
+
 /* Generic addresses: calls the function once for each window, with addresses of that space. */
 typedef int (*sim_request_fn)(struct sim_request *);
 int sim_request_by_window(struct sim_request *l, sim_request_fn global, sim_request_fn shared,

@@ -253,7 +253,7 @@ static int load_scattered(struct sim_request *l) {
     return 0;
 }
 
-static int load_global(struct sim_request *l) {
+int sim_load_global(struct sim_request *l) {
     struct sim_region *region;
     sim_request_measure(l);
     if (sim_request_check_alignment(l) || sim_request_regions(l, &region) < 0)
@@ -368,7 +368,7 @@ int sim_exec_load(struct sim_worker *w, struct sim_warp *warp, const struct sim_
     switch (in->space) {
     case SIM_S_GLOBAL:
     case SIM_S_CONST:
-        failed = load_global(&l);
+        failed = sim_load_global(&l);
         break;
     case SIM_S_SHARED:
         failed = load_shared(&l);
@@ -377,7 +377,7 @@ int sim_exec_load(struct sim_worker *w, struct sim_warp *warp, const struct sim_
         failed = load_local(&l);
         break;
     default:
-        failed = sim_request_by_window(&l, load_global, load_shared, load_local, load_params);
+        failed = sim_request_by_window(&l, sim_load_global, load_shared, load_local, load_params);
         break;
     }
     if (!failed && w->run->check_races && in->order != SIM_ORDER_WEAK)
@@ -440,7 +440,7 @@ static int store_scattered(struct sim_request *l) {
     return 0;
 }
 
-static int store_global(struct sim_request *l) {
+int sim_store_global(struct sim_request *l) {
     struct sim_region *region;
     _Alignas(32) uint8_t values[SIM_LANES * 32];
     l->w->writes++;
@@ -532,13 +532,13 @@ int sim_exec_store(struct sim_worker *w, struct sim_warp *warp, const struct sim
                         1, 0);
     switch (in->space) {
     case SIM_S_GLOBAL:
-        return store_global(&l);
+        return sim_store_global(&l);
     case SIM_S_SHARED:
         return store_shared(&l);
     case SIM_S_LOCAL:
         return store_local(&l);
     default:
-        return sim_request_by_window(&l, store_global, store_shared, store_local, NULL);
+        return sim_request_by_window(&l, sim_store_global, store_shared, store_local, NULL);
     }
 }
 

@@ -1,35 +1,77 @@
-/* sim_texture.c: texture objects and fetches from them: linear memory and arrays of 1 to 3
- * dimensions, point and linear filters, clamped and wrapped coordinates. Filter weights have 8
- * fraction bits, as on hardware. Knows no instruction.
+/* sim_texture.c: texture and surface objects, and fetches: linear memory, arrays of 1 to 3
+ * dimensions, layers, cubes and levels; point and linear filters; coordinates that are clamped,
+ * wrapped, mirrored or given the border's color. Filter weights have 8 fraction bits, as on
+ * hardware. A surface's accesses are those of global memory. Knows no mnemonic.
  */
+#include "sim_address.h"
 #include "sim_exec.h"
+#include "../observe/sim_observe.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define HANDLE_BASE 0x7e00000000000000ull
+#define TEXTURE_BASE 0x7e00000000000000ull
+#define SURFACE_BASE 0x7f00000000000000ull
 
-static const unsigned texel_bytes[] = {4, 4, 4, 1};
+/* By enum of sim_texture.format: bytes, bits of a fraction (0: read as it is), sign. */
+static const struct {
+    uint8_t bytes, fraction, is_signed;
+} formats[] = {{4, 0, 0},  {4, 0, 1},  {4, 0, 0}, {2, 0, 0},
+               {2, 15, 1}, {2, 16, 0}, {1, 7, 1}, {1, 8, 0}};
+
+/* ---- objects ---- */
+
+struct extents {
+    uint32_t of[3];
+};
+
+static struct extents level_extents(const struct sim_texture *t, unsigned level) {
+    struct extents e = {{t->width >> level, t->height >> level, t->depth >> level}};
+    for (int i = 0; i < 3; i++)
+        e.of[i] += !e.of[i];
+    return e;
+}
+
+static uint32_t texel_bytes(const struct sim_texture *t) {
+    return t->channels * formats[t->format].bytes;
+}
+
+static uint64_t level_bytes(const struct sim_texture *t, unsigned level) {
+    const struct extents e = level_extents(t, level);
+    return (uint64_t)e.of[0] * e.of[1] * e.of[2] * t->layers * texel_bytes(t);
+}
+
+static const char *malformed(const struct sim_texture *t) {
+    const uint32_t most = t->width > t->height ? t->width : t->height;
+    if ((unsigned)t->format > SIM_TEX_U8 || t->dimensions > 3 ||
+        (t->channels != 1 && t->channels != 2 && t->channels != 4) || !t->width || !t->height ||
+        !t->depth || !t->layers || t->width > 1u << 27 || t->height > 1u << 17 ||
+        t->depth > 1u << 14 || t->layers > 1u << 14 || (t->dimensions < 2 && t->height > 1) ||
+        (t->dimensions < 3 && t->depth > 1))
+        return "a texture has 1, 2 or 4 channels of a known format, and extents";
+    if ((t->layers > 1 && !t->layered && !t->cube) || (t->layered && t->dimensions == 3) ||
+        (t->cube && (t->dimensions != 2 || t->width != t->height || t->layers % 6)))
+        return "layers have 1 or 2 dimensions; a cube has six square ones";
+    if (!t->levels || t->levels > 32 ||
+        (t->levels > 1 && !((most > t->depth ? most : t->depth) >> (t->levels - 1))))
+        return "a level of a texture has half the extents of the one before, down to 1";
+    return NULL;
+}
 
 enum sim_status sim_texture_open(struct sim_gpu *gpu, const struct sim_texture *t, uint64_t *handle,
-                                 struct sim_error *error) {
+                                 uint64_t *surface, struct sim_error *error) {
     enum sim_status status = SIM_OK;
-    if ((unsigned)t->format > SIM_TEX_U8_NORM || t->dimensions > 3 ||
-        (t->channels != 1 && t->channels != 2 && t->channels != 4) || !t->width || !t->height ||
-        !t->depth || t->width > 1u << 27 || t->height > 1u << 17 || t->depth > 1u << 14 ||
-        (t->dimensions < 2 && t->height > 1) || (t->dimensions < 3 && t->depth > 1))
-        return sim_fail(error, SIM_ARGUMENT, 0, 0,
-                        "a texture has 1, 2 or 4 channels of a known format, and extents");
-    const uint64_t row = (uint64_t)t->width * t->channels * texel_bytes[t->format],
-                   rows = (uint64_t)t->height * t->depth;
-    if (t->pitch < row)
-        return sim_fail(error, SIM_ARGUMENT, 0, 0,
-                        "the pitch of %u bytes is less than a row's %llu", t->pitch,
-                        (unsigned long long)row);
+    const char *problem = malformed(t);
+    uint64_t bytes = 0;
+    *surface = 0;
+    if (problem)
+        return sim_fail(error, SIM_ARGUMENT, 0, 0, "%s", problem);
+    for (unsigned level = 0; level < t->levels; level++)
+        bytes += level_bytes(t, level);
     pthread_mutex_lock(&gpu->lock);
     struct sim_region *region = sim_memory_find(gpu, t->address);
-    if (!region || (rows - 1) * t->pitch + row > region->bytes - (t->address - region->base)) {
+    if (!region || bytes > region->bytes - (t->address - region->base)) {
         status = sim_fail(error, SIM_ARGUMENT, 0, 0, "the texture does not lie in one allocation");
     } else {
         struct sim_texture *grown =
@@ -37,7 +79,8 @@ enum sim_status sim_texture_open(struct sim_gpu *gpu, const struct sim_texture *
         if (grown) {
             gpu->textures = grown;
             grown[gpu->texture_count] = *t;
-            *handle = HANDLE_BASE + gpu->texture_count++;
+            *surface = t->writable ? SURFACE_BASE + gpu->texture_count : 0;
+            *handle = TEXTURE_BASE + gpu->texture_count++;
         } else {
             status = sim_fail(error, SIM_NO_MEMORY, 0, 0, "out of memory for a texture");
         }
@@ -49,7 +92,7 @@ enum sim_status sim_texture_open(struct sim_gpu *gpu, const struct sim_texture *
 enum sim_status sim_texture_close(struct sim_gpu *gpu, uint64_t handle, struct sim_error *error) {
     enum sim_status status = SIM_OK;
     pthread_mutex_lock(&gpu->lock);
-    uint64_t index = handle - HANDLE_BASE;
+    uint64_t index = handle - TEXTURE_BASE;
     if (index >= gpu->texture_count || !gpu->textures[index].channels)
         status =
             sim_fail(error, SIM_ARGUMENT, 0, 0, "0x%llx is no texture", (unsigned long long)handle);
@@ -59,32 +102,105 @@ enum sim_status sim_texture_close(struct sim_gpu *gpu, uint64_t handle, struct s
     return status;
 }
 
-/* Clamps or wraps a coordinate. */
-static int64_t place(int64_t i, uint32_t size, int wrap) {
-    if (wrap)
-        return (i % (int64_t)size + size) % size;
-    return i < 0 ? 0 : i >= (int64_t)size ? (int64_t)size - 1 : i;
+/* Coordinates from 0 to 1; a cube's are so in any case. */
+static int is_scaled(const struct sim_texture *t) { return t->normalised || t->cube; }
+
+/* The open texture of a handle, or NULL. */
+static const struct sim_texture *texture_of(const struct sim_gpu *gpu, uint64_t handle,
+                                            uint64_t base) {
+    const uint64_t index = handle - base;
+    const struct sim_texture *t = index < gpu->texture_count ? &gpu->textures[index] : NULL;
+    return t && t->channels && (base == TEXTURE_BASE || t->writable) ? t : NULL;
 }
 
-static void texel(const struct sim_texture *t, const uint8_t *base, const int64_t at[3], float f[4],
-                  uint32_t u[4]) {
-    const unsigned bytes = texel_bytes[t->format];
-    const uint8_t *from = base + ((uint64_t)at[2] * t->height + (uint64_t)at[1]) * t->pitch +
-                          (uint64_t)at[0] * t->channels * bytes;
-    for (unsigned c = 0; c < 4; c++) {
-        uint32_t raw = 0;
-        f[c] = 0;
-        u[c] = 0;
-        if (c >= t->channels)
-            continue;
-        memcpy(&raw, from + c * bytes, bytes);
-        u[c] = raw;
-        if (t->format == SIM_TEX_U8_NORM)
-            f[c] = (float)raw / 255.0f;
-        else
-            memcpy(&f[c], &raw, 4);
+/* ---- texels ---- */
+
+/* A texture as a fetch sees it: one level of one layer. */
+struct plane {
+    const struct sim_texture *t;
+    const uint8_t *data;
+    struct extents size;
+    int outside; /* as in struct sim_texture; wrapping and mirroring need normalized coordinates */
+    int as_float;
+};
+
+static struct plane plane_of(const struct sim_texture *t, const uint8_t *data, unsigned level,
+                             uint32_t layer, int as_float) {
+    for (unsigned i = 0; i < level; i++)
+        data += level_bytes(t, i);
+    const int periodic = t->outside == SIM_TEX_WRAP || t->outside == SIM_TEX_MIRROR;
+    return (struct plane){t, data + layer * (level_bytes(t, level) / t->layers),
+                          level_extents(t, level),
+                          (int)(periodic && !is_scaled(t) ? SIM_TEX_CLAMP : t->outside), as_float};
+}
+
+/* The texel that a coordinate means; -1: the border. */
+static int64_t inside(int64_t i, uint32_t size, int outside) {
+    const int64_t n = size;
+    if (i >= 0 && i < n)
+        return i;
+    switch (outside) {
+    case SIM_TEX_WRAP:
+        return (i % n + n) % n;
+    case SIM_TEX_MIRROR:
+        i = (i % (2 * n) + 2 * n) % (2 * n);
+        return i < n ? i : 2 * n - 1 - i;
+    case SIM_TEX_BORDER:
+        return -1;
+    default:
+        return i < 0 ? 0 : n - 1;
     }
 }
+
+static float float_of_half(uint32_t h) {
+    const uint32_t exponent = h >> 10 & 31, mantissa = h & 1023;
+    const float size = exponent == 31 ? (mantissa ? NAN : INFINITY)
+                       : exponent     ? ldexpf((float)(mantissa | 1024), (int)exponent - 25)
+                                      : ldexpf((float)mantissa, -24);
+    return h & 0x8000 ? -size : size;
+}
+
+/* One channel, as a float's bits or an integer. */
+static uint32_t channel(const struct plane *p, const uint8_t *from) {
+    const unsigned format = p->t->format, bytes = formats[format].bytes;
+    uint32_t raw = 0;
+    float value;
+    memcpy(&raw, from, bytes);
+    if (formats[format].is_signed && bytes < 4)
+        raw = (uint32_t)((int32_t)(raw << (32 - 8 * bytes)) >> (32 - 8 * bytes));
+    if (format == SIM_TEX_F16) {
+        value = float_of_half(raw);
+    } else if (p->t->as_fraction && formats[format].fraction) {
+        const float most = (float)((1u << formats[format].fraction) - 1);
+        value = formats[format].is_signed ? fmaxf((float)(int32_t)raw / most, -1.0f)
+                                          : (float)raw / most;
+    } else {
+        return raw;
+    }
+    memcpy(&raw, &value, 4);
+    return raw;
+}
+
+static void texel(const struct plane *p, const int64_t at[3], uint32_t out[4]) {
+    int64_t i[3];
+    memset(out, 0, 4 * sizeof *out);
+    for (int d = 0; d < 3; d++)
+        i[d] = inside(at[d], p->size.of[d], p->outside);
+    if (i[0] < 0 || i[1] < 0 || i[2] < 0) {
+        for (unsigned c = 0; c < 4; c++)
+            if (p->as_float)
+                memcpy(&out[c], &p->t->border[c], 4);
+            else
+                out[c] = (uint32_t)(int64_t)p->t->border[c];
+        return;
+    }
+    const uint64_t index =
+        ((uint64_t)i[2] * p->size.of[1] + (uint64_t)i[1]) * p->size.of[0] + (uint64_t)i[0];
+    for (unsigned c = 0; c < p->t->channels; c++)
+        out[c] = channel(p, p->data + index * texel_bytes(p->t) + c * formats[p->t->format].bytes);
+}
+
+/* ---- filters ---- */
 
 static double fixed_fraction(double x) { return floor((x - floor(x)) * 256 + 0.5) / 256; }
 
@@ -95,99 +211,426 @@ static int64_t to_index(double x) {
 /* Interpolates between the texels around a point. Measured on an H200 for two dimensions: the
  * product of both fractions is also rounded to 8 bits, and the four weights derive from it so that
  * they add up to 1. The third fraction weighs two such planes directly; that was not measured. */
-static void filter(const struct sim_texture *t, const uint8_t *base, const double at[3], int wrap,
-                   float out[4]) {
-    const uint32_t size[3] = {t->width, t->height, t->depth};
-    double part[3] = {0}, sum[4] = {0};
+static void filter(const struct plane *p, const double at[3], double out[4]) {
+    double part[3] = {0};
     int64_t low[3] = {0};
-    for (unsigned i = 0; i < t->dimensions; i++) {
+    memset(out, 0, 4 * sizeof *out);
+    for (unsigned i = 0; i < p->t->dimensions; i++) {
         part[i] = fixed_fraction(at[i] - 0.5);
         low[i] = to_index(at[i] - 0.5);
     }
     const double a = part[0], b = part[1], both = floor(a * b * 256 + 0.5) / 256;
-    const double plane[4] = {1 - a - b + both, a - both, b - both, both};
-    for (unsigned n = 0; n < 1u << t->dimensions; n++) {
-        const double weight = plane[n & 3] * (n >> 2 ? part[2] : 1 - part[2]);
+    const double weights[4] = {1 - a - b + both, a - both, b - both, both};
+    for (unsigned n = 0; n < 1u << p->t->dimensions; n++) {
+        const double weight = weights[n & 3] * (n >> 2 ? part[2] : 1 - part[2]);
         int64_t corner[3];
-        float f[4];
-        uint32_t u[4];
+        uint32_t bits[4];
         for (unsigned i = 0; i < 3; i++)
-            corner[i] = place(low[i] + (n >> i & 1), size[i], wrap);
-        texel(t, base, corner, f, u);
-        for (int c = 0; c < 4; c++)
-            sum[c] += weight == 0 ? 0 : weight * (double)f[c];
+            corner[i] = low[i] + (n >> i & 1);
+        texel(p, corner, bits);
+        for (int c = 0; c < 4; c++) {
+            float f;
+            memcpy(&f, &bits[c], 4);
+            out[c] += weight == 0 ? 0 : weight * (double)f;
+        }
     }
-    for (int c = 0; c < 4; c++)
-        out[c] = (float)sum[c];
 }
 
-static void fetch(const struct sim_texture *t, const uint8_t *base, double at[3], int integer,
-                  int as_float, uint32_t out[4]) {
-    const uint32_t size[3] = {t->width, t->height, t->depth};
-    const int wrap = t->wrap && t->normalised;
-    float f[4];
-    if (!t->dimensions && !(at[0] >= 0 && at[0] < t->width)) { /* outside linear memory: zero */
-        memset(out, 0, 4 * sizeof *out);
-        return;
-    }
-    for (int i = 0; i < 3 && t->normalised && !integer; i++)
-        at[i] *= size[i];
-    if (t->linear_filter && !integer && as_float) {
-        filter(t, base, at, wrap, f);
-        memcpy(out, f, sizeof f);
-        return;
-    }
+/* One level: the nearest texel, or a filtered value. at: in texels, or from 0 to 1. */
+static void sample(const struct plane *p, const double given[3], int integer, uint32_t out[4]) {
+    double at[3], sum[4];
     int64_t nearest[3];
     for (int i = 0; i < 3; i++)
-        nearest[i] = place(to_index(at[i]), size[i], wrap);
-    texel(t, base, nearest, f, out);
-    if (as_float)
-        memcpy(out, f, sizeof f);
+        at[i] = is_scaled(p->t) && !integer ? given[i] * p->size.of[i] : given[i];
+    if (p->t->linear_filter && !integer && p->as_float) {
+        filter(p, at, sum);
+        for (int c = 0; c < 4; c++) {
+            const float f = (float)sum[c];
+            memcpy(&out[c], &f, 4);
+        }
+        return;
+    }
+    for (int i = 0; i < 3; i++)
+        nearest[i] = to_index(at[i]);
+    texel(p, nearest, out);
 }
 
-/* Returns NULL if the fetch suits the texture, else a name of the fetch's kind. */
+/* The four texels that a linear filter would mix, one channel of each: from the lower left one
+ * counterclockwise. */
+static void gather(const struct plane *p, const double given[3], unsigned which, uint32_t out[4]) {
+    static const uint8_t right[4] = {0, 1, 1, 0}, below[4] = {1, 1, 0, 0};
+    int64_t low[3] = {0};
+    for (int i = 0; i < 2; i++) {
+        const double at = is_scaled(p->t) ? given[i] * p->size.of[i] : given[i];
+        low[i] = to_index(at - 0.5);
+    }
+    for (int n = 0; n < 4; n++) {
+        const int64_t at[3] = {low[0] + right[n], low[1] + below[n], 0};
+        uint32_t all[4];
+        texel(p, at, all);
+        out[n] = all[which];
+    }
+}
+
+/* ---- cubes and levels ---- */
+
+/* A direction's face, and the coordinates on it (programming guide, "Cubemap Textures"). For a
+ * gradient: the same of the change of the direction. */
+struct face {
+    uint32_t index;
+    double s, t, m;
+};
+
+static struct face face_of(const double v[3], const double change[3]) {
+    const double x = fabs(v[0]), y = fabs(v[1]), z = fabs(v[2]);
+    const int axis = x >= y && x >= z ? 0 : y >= z ? 1 : 2, minus = v[axis] < 0;
+    const double *of = change ? change : v, sign = minus ? -1 : 1;
+    static const int across[3] = {2, 0, 0}, down[3] = {1, 2, 1};
+    const double s = axis == 0 ? -sign : axis == 1 ? 1 : sign, t = axis == 1 ? sign : -1;
+    return (struct face){(uint32_t)(2 * axis + minus), s * of[across[axis]], t * of[down[axis]],
+                         sign * of[axis]};
+}
+
+/* A face's coordinates from 0 to 1 replace the direction. */
+static uint32_t project(double at[3]) {
+    const struct face f = face_of(at, NULL);
+    at[0] = f.m != 0 ? (f.s / f.m + 1) / 2 : 0.5;
+    at[1] = f.m != 0 ? (f.t / f.m + 1) / 2 : 0.5;
+    at[2] = 0;
+    return f.index;
+}
+
+/* How far a gradient moves on the first level, in texels. */
+static double texels_moved(const struct sim_texture *t, const double at[3],
+                           const double gradient[3]) {
+    const uint32_t size[3] = {t->width, t->height, t->depth};
+    double moved[3] = {gradient[0], gradient[1], gradient[2]}, sum = 0;
+    if (t->cube) {
+        const struct face f = face_of(at, NULL), g = face_of(at, gradient);
+        moved[0] = (g.s * f.m - f.s * g.m) / (2 * f.m * f.m);
+        moved[1] = (g.t * f.m - f.t * g.m) / (2 * f.m * f.m);
+        moved[2] = 0;
+    }
+    for (unsigned i = 0; i < t->dimensions; i++)
+        sum += moved[i] * size[i] * moved[i] * size[i];
+    return sqrt(sum);
+}
+
+/* ---- fetches ---- */
+
+struct fetch { /* one lane's */
+    double at[3], gradient[2][3], level;
+    int64_t layer;
+    int integer, as_float;
+};
+
+static void fetch_levels(const struct sim_texture *t, const uint8_t *data, const struct fetch *f,
+                         uint32_t layer, uint32_t out[4]) {
+    const double top = t->levels - 1, level = !(f->level > 0) ? 0 : f->level < top ? f->level : top;
+    const unsigned low = (unsigned)(t->linear_levels ? floor(level) : floor(level + 0.5));
+    const double part = t->linear_levels ? fixed_fraction(level) : 0;
+    const struct plane fine = plane_of(t, data, low, layer, f->as_float);
+    uint32_t next[4];
+    sample(&fine, f->at, f->integer, out);
+    if (part == 0 || low + 1 >= t->levels || !f->as_float)
+        return;
+    const struct plane coarse = plane_of(t, data, low + 1, layer, f->as_float);
+    sample(&coarse, f->at, f->integer, next);
+    for (int c = 0; c < 4; c++) {
+        float a, b;
+        memcpy(&a, &out[c], 4);
+        memcpy(&b, &next[c], 4);
+        a = (float)((1 - part) * (double)a + part * (double)b);
+        memcpy(&out[c], &a, 4);
+    }
+}
+
+static void fetch(const struct sim_texture *t, const uint8_t *data, struct fetch *f,
+                  const struct sim_insn *in, uint32_t out[4]) {
+    const int64_t layers = t->cube ? t->layers / 6 : t->layers;
+    int64_t layer = f->layer < 0 ? 0 : f->layer < layers ? f->layer : layers - 1;
+    if (!t->dimensions && !(f->at[0] >= 0 && f->at[0] < t->width)) {
+        memset(out, 0, 4 * sizeof *out); /* outside linear memory */
+        return;
+    }
+    if (in->sub == SIM_TEX_GRAD) {
+        const double x = texels_moved(t, f->at, f->gradient[0]),
+                     y = texels_moved(t, f->at, f->gradient[1]);
+        f->level = log2(x > y ? x : y);
+    }
+    if (t->cube)
+        layer = layer * 6 + project(f->at);
+    if (in->sub == SIM_TEX_GATHER) {
+        const struct plane p = plane_of(t, data, 0, (uint32_t)layer, f->as_float);
+        gather(&p, f->at, (unsigned)in->imm, out);
+        return;
+    }
+    fetch_levels(t, data, f, (uint32_t)layer, out);
+}
+
+/* Returns NULL if a fetch or a surface's access suits the texture, else a name of its kind. */
 static const char *misfit(const struct sim_texture *t, const struct sim_insn *in) {
-    static const char *const kinds[] = {
-        "linear memory, which tex1Dfetch reads by integer index", "a 1-D array, which tex1D reads",
-        "a 2-D array, which tex2D reads", "a 3-D array, which tex3D reads"};
-    const int fits = t->dimensions ? in->sub == t->dimensions : in->sub == 1 && !in->vec;
-    return fits ? NULL : kinds[t->dimensions];
+    static const char *const kinds[] = {"linear memory, which tex1Dfetch reads by integer index",
+                                        "a 1-D array, which tex1D reads",
+                                        "a 2-D array, which tex2D reads",
+                                        "a 3-D array, which tex3D reads",
+                                        "a layered 1-D array, which tex1DLayered reads",
+                                        "a layered 2-D array, which tex2DLayered reads",
+                                        "a cube, which texCubemap reads",
+                                        "a layered cube, which texCubemapLayered reads"};
+    const int layered = t->layered != 0,
+              kind = t->cube ? SIM_GEOM_CUBE + layered
+                             : (int)t->dimensions + (layered ? SIM_GEOM_A1D - 1 : 0);
+    if (in->sub == SIM_TEX_SULD || in->sub == SIM_TEX_SUST) {
+        const int as_layers = t->cube ? SIM_GEOM_A2D : kind;
+        return in->scope == as_layers ? NULL : kinds[kind];
+    }
+    if (!t->dimensions)
+        return in->scope == SIM_GEOM_1D && !in->vec ? NULL : kinds[0];
+    return in->scope == kind ? NULL : kinds[kind];
+}
+
+static double coordinate(const uint8_t *regs, uint32_t slot, uint32_t lane, int is_float) {
+    float real;
+    int32_t whole;
+    if (slot == SIM_NO_SLOT)
+        return 0;
+    memcpy(&real, regs + slot + lane * 4, 4);
+    memcpy(&whole, regs + slot + lane * 4, 4);
+    return is_float ? (double)real : whole;
+}
+
+static void read_lane(const uint8_t *regs, const uint32_t *slots, uint32_t lane,
+                      const struct sim_insn *in, struct fetch *f) {
+    *f = (struct fetch){.integer = !in->vec, .as_float = in->type == SIM_T_F32};
+    for (int i = 0; i < 3; i++) {
+        f->at[i] = coordinate(regs, slots[SIM_TEX_X + i], lane, in->vec);
+        f->gradient[0][i] = coordinate(regs, slots[SIM_TEX_DX + i], lane, in->vec);
+        f->gradient[1][i] = coordinate(regs, slots[SIM_TEX_DY + i], lane, in->vec);
+    }
+    f->level = coordinate(regs, slots[SIM_TEX_LOD], lane, in->vec);
+    f->layer = (int64_t)coordinate(regs, slots[SIM_TEX_LAYER], lane, 0);
+}
+
+/* ---- queries ---- */
+
+static uint32_t answer(const struct sim_gpu *gpu, uint64_t handle, const struct sim_insn *in) {
+    const struct sim_texture *t = texture_of(gpu, handle, TEXTURE_BASE),
+                             *s = texture_of(gpu, handle, SURFACE_BASE);
+    const struct sim_texture *any = t ? t : s;
+    switch (in->imm) {
+    case SIM_TEX_IS_TEXTURE:
+        return t != NULL;
+    case SIM_TEX_IS_SURFACE:
+        return s != NULL;
+    case SIM_TEX_IS_SAMPLER:
+        return 0;
+    case SIM_TEX_WIDTH:
+        return any->width;
+    case SIM_TEX_HEIGHT:
+        return any->dimensions > 1 ? any->height : 0;
+    case SIM_TEX_DEPTH:
+        return any->dimensions > 2 ? any->depth : 0;
+    case SIM_TEX_LAYERS:
+        return any->layered ? (any->cube ? any->layers / 6 : any->layers) : 0;
+    case SIM_TEX_LEVELS:
+        return any->levels;
+    default:
+        return (uint32_t)any->normalised;
+    }
+}
+
+/* ---- execution ---- */
+
+static int is_question(const struct sim_insn *in) {
+    return in->sub == SIM_TEX_QUERY &&
+           (in->imm == SIM_TEX_IS_TEXTURE || in->imm == SIM_TEX_IS_SURFACE ||
+            in->imm == SIM_TEX_IS_SAMPLER);
+}
+
+/* The texture behind a lane's handle, or NULL and *ends: a finding, which may end the launch. */
+static const struct sim_texture *lane_texture(struct sim_worker *w, const struct sim_warp *warp,
+                                              const struct sim_insn *in, uint32_t lane,
+                                              uint64_t handle, int *ends) {
+    struct sim_gpu *gpu = w->run->gpu;
+    const uint32_t pc = (uint32_t)(in - w->run->kernel->code);
+    const int surface = in->sub == SIM_TEX_SULD || in->sub == SIM_TEX_SUST;
+    const struct sim_texture *t = texture_of(gpu, handle, surface ? SURFACE_BASE : TEXTURE_BASE);
+    const char *kind = t ? misfit(t, in) : NULL;
+    *ends = 0;
+    if (in->sub == SIM_TEX_QUERY) {
+        t = t ? t : texture_of(gpu, handle, SURFACE_BASE);
+        kind = NULL;
+    }
+    if (t && !kind && sim_memory_find(gpu, t->address))
+        return t;
+    if (kind)
+        *ends = sim_find(w, warp, pc, lane, SIM_FIND_OUT_OF_BOUNDS, handle, NULL, "the %s is of %s",
+                         surface ? "surface" : "texture", kind);
+    else
+        *ends = sim_find(w, warp, pc, lane, SIM_FIND_OUT_OF_BOUNDS, handle, NULL,
+                         "0x%llx is no %s, or its memory was freed%s", (unsigned long long)handle,
+                         surface ? "surface" : "texture",
+                         surface && texture_of(gpu, handle, TEXTURE_BASE)
+                             ? "; it is a texture: make it with writable=True and pass its .surface"
+                             : "");
+    return NULL;
+}
+
+/* The texels that a fetch without a filter reads, in an array that surfaces may write: a load, for
+ * the race detector. */
+static int note_reads(struct sim_request *l, const struct sim_texture *const *textures,
+                      const struct fetch *fetches) {
+    l->bytes = 0;
+    for (uint32_t m = l->mask; m; m &= m - 1) {
+        const uint32_t lane = (uint32_t)__builtin_ctz(m);
+        const struct sim_texture *t = textures[lane];
+        const struct extents size = level_extents(t, 0);
+        int64_t at[3] = {0};
+        if (!t->writable || t->levels > 1 || t->cube) {
+            l->mask &= ~(1u << lane);
+            continue;
+        }
+        for (unsigned i = 0; i < t->dimensions; i++) {
+            const double x = fetches[lane].at[i];
+            at[i] = inside(to_index(t->normalised ? x * size.of[i] : x), size.of[i], SIM_TEX_CLAMP);
+        }
+        const int64_t layer = inside(fetches[lane].layer, t->layers, SIM_TEX_CLAMP);
+        l->bytes = texel_bytes(t);
+        l->address[lane] =
+            t->address +
+            ((((uint64_t)layer * size.of[2] + (uint64_t)at[2]) * size.of[1] + (uint64_t)at[1]) *
+                 size.of[0] +
+             (uint64_t)at[0]) *
+                l->bytes;
+    }
+    if (!l->mask || !l->w->run->check_races)
+        return 0;
+    sim_request_measure(l);
+    return sim_races_access(l->w, l->warp,
+                            &(struct sim_access){.in = l->in,
+                                                 .pc = l->pc,
+                                                 .mask = l->mask,
+                                                 .bytes = l->bytes,
+                                                 .space = SIM_S_GLOBAL,
+                                                 .kind = SIM_ACCESS_LOAD,
+                                                 .least = l->span.least,
+                                                 .most = l->span.most,
+                                                 .address = l->address});
+}
+
+static void begin(struct sim_request *l, struct sim_worker *w, struct sim_warp *warp,
+                  const struct sim_insn *in, uint32_t mask, uint8_t *regs) {
+    sim_request_begin(l, w, warp, in, mask, regs, 0,
+                      in->sub == SIM_TEX_SUST ? SIM_ACCESS_STORE : SIM_ACCESS_LOAD);
+    l->space = SIM_S_GLOBAL;
+    l->moved = 1;
+    l->span = (struct sim_span){0};
+    memset(l->address, 0, sizeof l->address);
+}
+
+/* A surface's element: 0 and the address, or 1 if it lies outside. x is in bytes. */
+static int surface_place(const struct sim_texture *t, const struct sim_insn *in, uint32_t bytes,
+                         const struct fetch *f, uint64_t *address) {
+    const int64_t row = (int64_t)t->width * texel_bytes(t), last = row - (int64_t)bytes;
+    const int64_t most[4] = {last, (int64_t)t->height - 1, (int64_t)t->depth - 1,
+                             (int64_t)t->layers - 1};
+    int64_t at[4] = {(int64_t)f->at[0], (int64_t)f->at[1], (int64_t)f->at[2], f->layer};
+    for (int i = 0; i < 4; i++) {
+        if (at[i] >= 0 && at[i] <= most[i])
+            continue;
+        if (in->imm != SIM_SURF_CLAMP)
+            return 1;
+        at[i] = at[i] < 0 || most[i] < 0 ? 0 : most[i];
+    }
+    *address = t->address + (uint64_t)(((at[3] * t->depth + at[2]) * t->height + at[1]) * row) +
+               (uint64_t)at[0];
+    return last < 0;
+}
+
+static int surface(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                   uint32_t mask, uint8_t *regs) {
+    const uint32_t *slots = &w->run->kernel->extra[in->e];
+    struct sim_request l;
+    begin(&l, w, warp, in, mask, regs);
+    for (uint32_t m = mask; m; m &= m - 1) {
+        const uint32_t lane = (uint32_t)__builtin_ctz(m);
+        const uint64_t handle = U64(in->a)[lane];
+        struct sim_insn whole = *in; /* integer coordinates */
+        struct fetch f;
+        int ends;
+        const struct sim_texture *t = lane_texture(w, warp, in, lane, handle, &ends);
+        whole.vec = 0;
+        if (t) {
+            read_lane(regs, slots, lane, &whole, &f);
+            if (!surface_place(t, in, l.bytes, &f, &l.address[lane]))
+                continue;
+            if (in->imm == SIM_SURF_TRAP)
+                ends = sim_find(w, warp, l.pc, lane, SIM_FIND_OUT_OF_BOUNDS, handle, NULL,
+                                "%s of %u bytes at x = %d bytes, y = %d, z = %d, layer %d of a "
+                                "surface of %u x %u x %u texels of %u bytes, %u layers: a GPU ends "
+                                "the kernel with an error; x counts bytes",
+                                in->sub == SIM_TEX_SUST ? "write" : "read", l.bytes, (int)f.at[0],
+                                (int)f.at[1], (int)f.at[2], (int)f.layer, t->width, t->height,
+                                t->depth, texel_bytes(t), t->layers);
+        }
+        if (ends)
+            return 1;
+        l.mask &= ~(1u << lane);
+    }
+    if (in->sub == SIM_TEX_SULD) /* lanes outside read zero */
+        for (uint32_t v = 0; v < in->vec; v++) {
+            const uint32_t slot = in->vec == 1 ? in->dst : w->run->kernel->extra[in->ext + v];
+            for (uint32_t m = mask & ~l.mask; m && slot != SIM_NO_SLOT; m &= m - 1)
+                memset(regs + slot + (uint32_t)__builtin_ctz(m) * in->dsize, 0, in->dsize);
+        }
+    if (!l.mask)
+        return 0;
+    return in->sub == SIM_TEX_SUST ? sim_store_global(&l) : sim_load_global(&l);
 }
 
 int sim_exec_texture(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
                      uint32_t mask, uint8_t *regs) {
-    struct sim_gpu *gpu = w->run->gpu;
-    const uint32_t *slots = &w->run->kernel->extra[in->ext];
-    uint32_t pc = (uint32_t)(in - w->run->kernel->code);
-    w->pcs[pc].requests++;
+    const uint32_t *slots = &w->run->kernel->extra[in->e], *to = &w->run->kernel->extra[in->ext];
+    const struct sim_texture *textures[SIM_LANES] = {0};
+    struct fetch fetches[SIM_LANES];
+    int any_writable = 0;
+    if (in->sub == SIM_TEX_SULD || in->sub == SIM_TEX_SUST)
+        return surface(w, warp, in, mask, regs);
+    w->pcs[in - w->run->kernel->code].requests += in->sub != SIM_TEX_QUERY;
     for (uint32_t m = mask; m; m &= m - 1) {
-        uint32_t lane = (uint32_t)__builtin_ctz(m), out[4];
-        uint64_t handle = ((const sim_u64 *)(const void *)(regs + in->a))[lane];
+        uint32_t lane = (uint32_t)__builtin_ctz(m), out[4] = {0};
+        const uint64_t handle = U64(in->a)[lane];
+        int ends = 0;
         const struct sim_texture *t =
-            handle - HANDLE_BASE < gpu->texture_count ? &gpu->textures[handle - HANDLE_BASE] : NULL;
-        struct sim_region *region = t && t->channels ? sim_memory_find(gpu, t->address) : NULL;
-        if (!region)
-            return sim_find(w, warp, pc, lane, SIM_FIND_OUT_OF_BOUNDS, handle, NULL,
-                            "0x%llx is no texture, or its memory was freed",
-                            (unsigned long long)handle);
-        const char *kind = misfit(t, in);
-        if (kind)
-            return sim_find(w, warp, pc, lane, SIM_FIND_OUT_OF_BOUNDS, handle, NULL,
-                            "the texture is of %s", kind);
-        const uint32_t from[3] = {in->b, in->c, in->e};
-        double at[3] = {0};
-        for (unsigned i = 0; i < in->sub; i++) {
-            const uint8_t *coordinate = regs + from[i] + lane * 4;
-            float real;
-            int32_t index;
-            memcpy(&real, coordinate, 4);
-            memcpy(&index, coordinate, 4);
-            at[i] = in->vec ? (double)real : index;
+            is_question(in) ? NULL : lane_texture(w, warp, in, lane, handle, &ends);
+        if (ends)
+            return 1;
+        if (in->sub == SIM_TEX_QUERY && (t || is_question(in))) {
+            out[0] = answer(w->run->gpu, handle, in);
+        } else if (t) {
+            const struct sim_region *region = sim_memory_find(w->run->gpu, t->address);
+            read_lane(regs, slots, lane, in, &fetches[lane]);
+            any_writable |= t->writable;
+            fetch(t, region->host + (t->address - region->base), &fetches[lane], in, out);
         }
-        fetch(t, region->host + (t->address - region->base), at, !in->vec, in->type == SIM_T_F32,
-              out);
+        textures[lane] = t;
+        if (is_question(in)) {
+            PRED(in->dst) = (PRED(in->dst) & ~(1u << lane)) | out[0] << lane;
+            continue;
+        }
         for (int c = 0; c < 4; c++)
-            memcpy(regs + slots[c] + lane * 4, &out[c], 4);
+            if (to[c] != SIM_NO_SLOT)
+                memcpy(regs + to[c] + lane * 4, &out[c], 4);
+        if (in->dst2 != SIM_NO_SLOT) /* the texel is resident */
+            PRED(in->dst2) |= 1u << lane;
     }
-    return 0;
+    if (SIM_LIKELY(!any_writable) || in->sub == SIM_TEX_QUERY)
+        return 0;
+    struct sim_request l;
+    begin(&l, w, warp, in, mask, regs);
+    for (uint32_t m = mask; m; m &= m - 1)
+        if (!textures[__builtin_ctz(m)])
+            l.mask &= ~(m & -m);
+    return note_reads(&l, textures, fetches);
 }

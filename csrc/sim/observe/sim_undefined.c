@@ -391,6 +391,27 @@ static int atomics(const struct watch *s) {
     return 0;
 }
 
+static int textures(const struct watch *s) {
+    const struct sim_insn *in = s->in;
+    const uint32_t *extra = s->w->run->kernel->extra;
+    if (use(s, in->a, SIM_FULL))
+        return 1;
+    for (uint32_t i = 0; i < SIM_TEX_SLOTS && in->sub != SIM_TEX_QUERY; i++)
+        if (use(s, extra[in->e + i], SIM_FULL))
+            return 1;
+    if (in->sub == SIM_TEX_SUST)
+        return leaves(s);
+    if (in->sub == SIM_TEX_SULD) {
+        loads(s);
+        return 0;
+    }
+    for (uint32_t i = 0; i < 4; i++)
+        define(s, extra[in->ext + i], 0, 0, 0);
+    define(s, in->dst2, 0, 0, 0);
+    define(s, in->sub == SIM_TEX_QUERY ? in->dst : SIM_NO_SLOT, 0, 0, 0);
+    return 0;
+}
+
 static int instruction(const struct watch *s) {
     const struct sim_insn *in = s->in;
     const uint32_t sources[] = {in->a, in->b, in->c, in->e};
@@ -435,12 +456,7 @@ static int instruction(const struct watch *s) {
     case SIM_OP_BULK:
         return use(s, in->a, SIM_FULL);
     case SIM_OP_TEX:
-        for (uint32_t i = 0; i < 4; i++)
-            define(s, s->w->run->kernel->extra[in->ext + i], 0, 0, 0);
-        for (uint32_t i = 0; i < in->sub; i++)
-            if (use(s, sources[1 + i], SIM_FULL))
-                return 1;
-        return 0;
+        return textures(s);
     case SIM_WARP_CASES:
         define(s, in->dst2, 0, 0, 0);
         if (in->op != SIM_OP_SHFL) /* sim_undefined_shuffle() follows */

@@ -251,6 +251,23 @@ enum sim_status sim_parse_sequence(struct sim_parser *parser, struct sim_operand
     return status ? status : sim_parse_next(parser);
 }
 
+/* Reads the second of two results, after |. */
+static enum sim_status pair_operand(struct sim_parser *parser, struct sim_operand *o) {
+    enum sim_status status;
+    struct sim_operand *items = sim_arena_alloc(parser->arena, 2, sizeof *items);
+    if (!items)
+        return sim_parse_no_memory(parser);
+    items[0] = *o;
+    if ((status = sim_parse_next(parser)))
+        return status;
+    if (parser->lexer.token.kind != SIM_TOK_WORD)
+        return sim_parse_fail(parser, SIM_SYNTAX, "expected a register after '|'");
+    if ((status = sim_parse_word(parser, &items[1])))
+        return status;
+    *o = (struct sim_operand){.kind = SIM_O_PAIR, .items = items, .count = 2, .reg = UINT32_MAX};
+    return SIM_OK;
+}
+
 enum sim_status sim_parse_operand(struct sim_parser *parser, struct sim_operand *o, int in_call) {
     const struct sim_token *token = &parser->lexer.token;
     enum sim_status status = SIM_OK;
@@ -260,7 +277,8 @@ enum sim_status sim_parse_operand(struct sim_parser *parser, struct sim_operand 
         return address_operand(parser, o);
     } else if (sim_parse_is(parser, '{')) {
         o->kind = SIM_O_VECTOR;
-        return sim_parse_sequence(parser, o, '}');
+        status = sim_parse_sequence(parser, o, '}');
+        return status || !sim_parse_is(parser, '|') ? status : pair_operand(parser, o);
     } else if (sim_parse_is(parser, '(') && in_call) {
         o->kind = SIM_O_LIST;
         return sim_parse_sequence(parser, o, ')');
@@ -284,19 +302,7 @@ enum sim_status sim_parse_operand(struct sim_parser *parser, struct sim_operand 
         return status;
     if (o->kind == SIM_O_SYMBOL)
         return displacement(parser, &o->bits);
-    if (sim_parse_is(parser, '|')) {
-        struct sim_operand *items = sim_arena_alloc(parser->arena, 2, sizeof *items);
-        if (!items)
-            return sim_parse_no_memory(parser);
-        items[0] = *o;
-        if ((status = sim_parse_next(parser)))
-            return status;
-        if (token->kind != SIM_TOK_WORD)
-            return sim_parse_fail(parser, SIM_SYNTAX, "expected a register after '|'");
-        if ((status = sim_parse_word(parser, &items[1])))
-            return status;
-        *o =
-            (struct sim_operand){.kind = SIM_O_PAIR, .items = items, .count = 2, .reg = UINT32_MAX};
-    }
+    if (sim_parse_is(parser, '|'))
+        return pair_operand(parser, o);
     return SIM_OK;
 }

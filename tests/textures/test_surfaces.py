@@ -1,0 +1,448 @@
+"""Layers, cubes, mipmaps, gathers, boundaries and surfaces against NumPy's model of them.
+
+The model follows the programming guide ("Texture Fetching"); the weights of a linear filter have 8
+bits of fraction, as `gpuopt.experiments.texture.sample` has them.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import on
+from ptx_directives import without_names
+
+import gpuopt
+
+DEVICES = [on(kind, kind, id=kind) for kind in ("sim", "cuda")]
+KERNELS = without_names((Path(__file__).parent / "surfaces.ptx").read_text())
+SHARED = Path(__file__).parent / "surfaces.ptx"
+N = 256
+
+
+@pytest.fixture(params=DEVICES)
+def module(request):
+    return gpuopt.load_ptx(KERNELS if request.param == "cuda" else SHARED, request.param)
+
+
+@pytest.fixture
+def sim():
+    return gpuopt.load_ptx(SHARED, "sim")
+
+
+class Points:
+    """Coordinates away from the ties between two texels or two weights."""
+
+    def __init__(self, seed, extents=(1, 1, 1), *, normalised=False, layers=1, levels=1):
+        rng = np.random.default_rng(seed)
+        steps = [rng.integers(-3 * 256 * e, 4 * 256 * e, N) for e in extents]
+        at = [(s + 0.25) / 256 for s in steps]
+        scale = extents if normalised else (1, 1, 1)
+        self.at = [np.float32(a / e) for a, e in zip(at, scale, strict=True)]
+        self.layer = rng.integers(-1, layers + 1, N).astype(np.int32)
+        self.level = np.float32(rng.integers(-64, 256 * levels, N) / 256 + 0.25 / 256)
+
+    def arguments(self):
+        return (*self.at, self.layer, self.level)
+
+
+def inside(i, size, boundary):
+    if boundary == "wrap":
+        return i % size
+    if boundary == "mirror":
+        i = i % (2 * size)
+        return np.where(i < size, i, 2 * size - 1 - i)
+    if boundary == "border":
+        return np.where((i >= 0) & (i < size), i, -1)
+    return i.clip(0, size - 1)
+
+
+def texels(data, places, boundary, border):
+    """Return data[place], with the border where a place is -1; data: (z, y, x, channels)."""
+    x, y, z = (inside(p, s, boundary) for p, s in zip(places, data.shape[2::-1], strict=True))
+    found = data[z, y, x].astype(np.float64)
+    return np.where(((x < 0) | (y < 0) | (z < 0))[:, None], np.float64(border), found)
+
+
+def sampled(
+    data, at, *, linear=False, normalised=False, boundary="clamp", border=0.0, dimensions=2
+):
+    """Return what a fetch gives; data: (z, y, x, 4)."""
+    sizes = data.shape[2::-1]
+    at = [np.float64(a) * (s if normalised else 1) for a, s in zip(at, sizes, strict=True)]
+    at = [a if i < dimensions else np.full(N, 0.5) for i, a in enumerate(at)]
+    if not linear:
+        return texels(data, [np.floor(a).astype(int) for a in at], boundary, border)
+    low = [np.floor(a - 0.5).astype(int) for a in at]
+    part = [np.floor((a - 0.5 - lo) * 256 + 0.5) / 256 for a, lo in zip(at, low, strict=True)]
+    both = np.floor(part[0] * part[1] * 256 + 0.5) / 256
+    flat = [1 - part[0] - part[1] + both, part[0] - both, part[1] - both, both]
+    out = np.zeros((N, data.shape[-1]))
+    for corner in range(1 << dimensions):
+        weight = flat[corner & 3] * (part[2] if corner >> 2 else 1 - part[2])
+        if dimensions < 3:
+            weight = flat[corner & 3]
+        places = [lo + (corner >> i & 1) for i, lo in enumerate(low)]
+        found = texels(data, places, boundary, border)
+        out += weight[:, None] * found
+    return out
+
+
+def run(module, kernel, texture, points, dtype=np.float32, per_thread=4):
+    out = np.full(N * per_thread, -99, dtype)
+    module[kernel](1, N, texture, out, *points.arguments())
+    return out.reshape(N, -1)
+
+
+def close(module, got, want, linear):
+    bound = (2.0**-19 if module.device.startswith("sim") else 2.0**-10) if linear else 0
+    assert got.shape == want.shape
+    assert (np.abs(got - want) <= bound).all(), np.abs(got - want).max()
+
+
+MODES = [
+    ("clamp", False),
+    ("clamp", True),
+    ("wrap", True),
+    ("mirror", True),
+    ("border", False),
+    ("border", True),
+]
+
+
+@pytest.mark.parametrize("linear", [False, True])
+@pytest.mark.parametrize(("boundary", "normalised"), MODES)
+def test_boundaries(module, boundary, normalised, linear):
+    plane = np.random.default_rng(1).random((8, 16, 4), np.float32)
+    border = (0.25, -1.0, 2.0, 0.5) if boundary == "border" else 0.0
+    how = {"boundary": boundary, "normalised": normalised, "border": border}
+    made = module.texture(plane, channels=4, linear_filter=linear, **how)
+    points = Points(2, (16, 8, 1), normalised=normalised)
+    want = sampled(plane[None], points.at, linear=linear, **how)
+    close(module, run(module, "plane", made, points), want, linear)
+    if not linear:
+        return
+    volume = np.random.default_rng(3).random((4, 8, 16, 4), np.float32)
+    made = module.texture(volume, channels=4, linear_filter=True, **how)
+    points = Points(4, (16, 8, 4), normalised=normalised)
+    want = sampled(volume, points.at, linear=True, dimensions=3, **how)
+    loose = module.device.startswith("cuda")  # the third weight was not measured
+    got = run(module, "volume", made, points)
+    assert np.abs(got - want).max() <= (2.0**-6 if loose else 2.0**-19)
+
+
+@pytest.mark.parametrize("linear", [False, True])
+def test_layers_are_clamped_and_never_mixed(module, linear):
+    planes = np.random.default_rng(5).random((3, 8, 16, 4), np.float32)
+    points = Points(6, (16, 8, 1), layers=3)
+    made = module.texture(planes, channels=4, layered=True, linear_filter=linear)
+    every = np.array([sampled(p[None], points.at, linear=linear) for p in planes])
+    layer = points.layer.clip(0, 2)
+    close(module, run(module, "layered2", made, points), every[layer, np.arange(N)], linear)
+    made = module.texture(planes[:, 0], channels=4, layered=True, linear_filter=linear)
+    every = np.array([sampled(p[None, :1], points.at, linear=linear, dimensions=1) for p in planes])
+    close(module, run(module, "layered1", made, points), every[layer, np.arange(N)], linear)
+
+
+# by face, of the programming guide's table: the axis of m, and s and t as axis and sign
+FACES = [
+    (0, 1, (2, -1), (1, -1)),
+    (0, -1, (2, 1), (1, -1)),
+    (1, 1, (0, 1), (2, 1)),
+    (1, -1, (0, 1), (2, -1)),
+    (2, 1, (0, 1), (1, -1)),
+    (2, -1, (0, -1), (1, -1)),
+]
+
+
+def directions(seed):
+    """Return directions, their faces and the coordinates on them; none points at an edge."""
+    rng = np.random.default_rng(seed)
+    face = rng.integers(0, 6, N)
+    s, t = ((rng.integers(0, 4 * 256, (2, N)) + 0.25) / (4 * 256)) * 2 - 1
+    at = np.zeros((3, N))
+    size = rng.uniform(0.5, 4, N)
+    for i, (axis, sign, (a, a_sign), (b, b_sign)) in enumerate(FACES):
+        here = face == i
+        at[axis, here] = sign * size[here]
+        at[a, here] = a_sign * s[here] * size[here]
+        at[b, here] = b_sign * t[here] * size[here]
+    return [np.float32(a) for a in at], face, ((s + 1) / 2, (t + 1) / 2)
+
+
+@pytest.mark.parametrize("linear", [False, True])
+def test_cubes(module, linear):
+    cubes = np.random.default_rng(7).random((2, 6, 4, 4, 4), np.float32)
+    points = Points(8, layers=2)
+    points.at, face, (s, t) = directions(9)
+    on_face = (s, t, np.zeros(N))
+    for kernel, data, cube in (
+        ("cube", cubes[0], np.zeros(N, int)),
+        ("cubes", cubes, points.layer.clip(0, 1)),
+    ):
+        made = module.texture(
+            data, channels=4, cube=True, layered=data.ndim == 5, linear_filter=linear
+        )
+        every = np.array(
+            [
+                [sampled(f[None], on_face, linear=linear, normalised=True) for f in faces]
+                for faces in cubes
+            ]
+        )
+        want = every[cube, face, np.arange(N)]
+        got = run(module, kernel, made, points)
+        assert np.abs(got - want).max() <= (2.0**-7 if linear else 0)  # float32 directions
+
+
+def pyramid(seed, shape, channels=4):
+    levels = []
+    while not levels or max(levels[-1].shape[-3:-1]) > 1:
+        extents = [max(1, e >> len(levels)) for e in shape]
+        levels.append(np.random.default_rng(seed).random((*extents, channels), np.float32))
+        seed += 1
+    return levels
+
+
+@pytest.mark.parametrize("linear", [False, True])
+@pytest.mark.parametrize("between", [False, True])
+def test_mipmaps(module, linear, between):
+    levels = pyramid(10, (8, 16))
+    assert len(levels) == 5
+    points = Points(11, (16, 8, 1), normalised=True, levels=5)
+    how = {"linear_filter": linear, "normalised": True, "linear_mipmaps": between}
+    made = module.texture(levels[0], channels=4, mipmaps=levels[1:], **how)
+    every = np.array([sampled(p[None], points.at, linear=linear, normalised=True) for p in levels])
+    level = np.float64(points.level).clip(0, 4)
+
+    def mixed(level):
+        low = np.floor(level).astype(int) if between else np.floor(level + 0.5).astype(int)
+        part = np.floor((level - low) * 256 + 0.5)[:, None] / 256 if between else 0
+        return (1 - part) * every[low, np.arange(N)] + part * every[
+            np.minimum(low + 1, 4), np.arange(N)
+        ]
+
+    close(module, run(module, "level2", made, points), mixed(level), linear or between)
+    if module.device.startswith("cuda"):
+        return  # a GPU approximates the logarithm
+    points.level = np.float32(2.0 ** (level - 4))  # of the longer side: 16 texels
+    got = run(module, "gradient", made, points)
+    exact = mixed(np.log2(np.float64(points.level) * 16).clip(0, 4))
+    assert (np.abs(got - exact).max(axis=1) < 0.02).mean() > 0.95
+
+
+def test_mipmaps_of_lines_volumes_layers_and_cubes(module):
+    how = {"channels": 4, "normalised": True}
+    points = Points(12, (8, 8, 8), normalised=True, levels=4, layers=2)
+    level = np.floor(np.float64(points.level).clip(0, 3) + 0.5).astype(int)
+    lines = [p[0] for p in pyramid(13, (1, 8))]
+    made = module.texture(lines[0], mipmaps=lines[1:], **how)
+    every = np.array(
+        [sampled(p[None, None], points.at, normalised=True, dimensions=1) for p in lines]
+    )
+    close(module, run(module, "level1", made, points), every[level, np.arange(N)], False)
+    boxes = pyramid(14, (8, 8, 8))
+    made = module.texture(boxes[0], mipmaps=boxes[1:], **how)
+    every = np.array([sampled(p, points.at, normalised=True, dimensions=3) for p in boxes])
+    close(module, run(module, "level3", made, points), every[level, np.arange(N)], False)
+    pairs = [
+        np.stack([a, b]) for a, b in zip(pyramid(20, (8, 8)), pyramid(30, (8, 8)), strict=True)
+    ]
+    made = module.texture(pairs[0], mipmaps=pairs[1:], layered=True, **how)
+    every = np.array(
+        [[sampled(p[None], points.at, normalised=True) for p in each] for each in pairs]
+    )
+    want = every[level, points.layer.clip(0, 1), np.arange(N)]
+    close(module, run(module, "layered_level", made, points), want, False)
+    cubes = [
+        np.random.default_rng(40 + i).random((6, 4 >> i, 4 >> i, 4), np.float32) for i in range(3)
+    ]
+    points.at, face, (s, t) = directions(15)
+    made = module.texture(cubes[0], mipmaps=cubes[1:], cube=True, **how)
+    every = np.array(
+        [[sampled(p[None], (s, t, s), normalised=True) for p in faces] for faces in cubes]
+    )
+    level = np.floor(np.float64(points.level).clip(0, 2) + 0.5).astype(int)
+    want = every[level, face, np.arange(N)]
+    close(module, run(module, "cube_level", made, points), want, False)
+
+
+def test_gather(module):
+    plane = np.random.default_rng(16).random((8, 16, 2), np.float32)
+    points = Points(17, (16, 8, 1))
+    got = run(module, "gathers", module.texture(plane, channels=2), points, per_thread=8)
+    x, y = (np.floor(np.float64(a) - 0.5).astype(int) for a in points.at[:2])
+    for i, (right, below) in enumerate(((0, 1), (1, 1), (1, 0), (0, 0))):
+        want = plane[(y + below).clip(0, 7), (x + right).clip(0, 15)]
+        assert (got[:, i] == want[:, 0]).all() and (got[:, 4 + i] == want[:, 1]).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "most"),
+    [("i1", 127), ("u1", 255), ("i2", 32767), ("u2", 65535)],
+)
+def test_integers_as_fractions_and_as_integers(module, dtype, most):
+    kind = np.dtype(dtype)
+    info = np.iinfo(kind)
+    plane = np.random.default_rng(18).integers(info.min, info.max + 1, (8, 16, 4)).astype(kind)
+    plane[0, :3, 0] = info.min, info.max, 0
+    points = Points(19, (16, 8, 1))
+    fractions = np.maximum(np.float32(plane) / np.float32(most), np.float32(-1))
+    for linear in (False, True):
+        made = module.texture(plane, channels=4, linear_filter=linear)
+        want = sampled(fractions[None], points.at, linear=linear)
+        got = run(module, "plane", made, points)
+        assert np.abs(got - want).max() <= (2.0**-8 if linear else 2.0**-22)
+    made = module.texture(plane, channels=4, as_integers=True)
+    got = run(module, "integers", made, points, np.int32)
+    assert (got == sampled(np.float64(plane)[None], points.at)).all()
+
+
+def test_half_precision_texels(module):
+    plane = np.random.default_rng(20).standard_normal((8, 16, 4)).astype(np.float16)
+    plane[0, :5, 0] = 6e-8, -65504, 1e-5, 0, -0.0
+    points = Points(21, (16, 8, 1))
+    got = run(module, "plane", module.texture(plane, channels=4), points)
+    assert (got == sampled(np.float64(plane)[None], points.at)).all()
+
+
+def test_fewer_channels_read_zero(module):
+    plane = np.random.default_rng(22).random((8, 16), np.float32)
+    got = run(module, "plane", module.texture(plane), Points(23, (16, 8, 1)))
+    assert not got[:, 1:].any() and got[:, 0].all()
+    out = run(
+        module, "resident", module.texture(plane), Points(24, (16, 8, 1)), np.int32, per_thread=1
+    )
+    assert (out == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dtype", "channels"),
+    [
+        ("f", "f4", 1),
+        ("f4", "f4", 4),
+        ("u8", "u1", 1),
+        ("u8x4", "u1", 4),
+        ("s16x2", "i2", 2),
+        ("s64", "i4", 2),
+    ],
+)
+def test_surfaces_read_and_write(module, kernel, dtype, channels):
+    rng = np.random.default_rng(25)
+    shape = (8, 32) + ((channels,) if channels > 1 else ())
+    plane = rng.integers(0, 127, shape).astype(dtype)
+    made = module.texture(plane, channels=channels, writable=True)
+    order = rng.permutation(256)
+    x, y = np.int32(order % 32), np.int32(order // 32)
+    out = np.zeros((256, channels), dtype)
+    module[f"{kernel}2"](1, 256, made.surface, out, x, y, 0)
+    assert (out == plane[y, x].reshape(256, channels)).all()
+    new = rng.integers(0, 127, (256, channels)).astype(dtype)
+    module[f"{kernel}2"](1, 256, made.surface, new, x, y, 1)
+    want = np.zeros((8, 32, channels), dtype)
+    want[y, x] = new
+    assert made.get().dtype == dtype and (made.get() == want.reshape(shape)).all()
+    line = module.texture(plane[0], channels=channels, writable=True)
+    module[f"{kernel}1"](1, 32, line.surface, new, np.arange(32, dtype=np.int32)[::-1].copy(), 1)
+    assert (line.get().reshape(32, channels)[::-1] == new[:32]).all()
+    module[f"{kernel}1"](1, 32, line.surface, out, np.arange(32, dtype=np.int32), 0)
+    assert (out[:32] == new[31::-1]).all()
+
+
+def test_surfaces_of_volumes_layers_and_cubes(module):
+    rng = np.random.default_rng(26)
+    for kernel, shape, how in (
+        ("deep", (4, 8, 16), {}),
+        ("in_layers", (4, 8, 16), {"layered": True}),
+        ("on_faces", (6, 8, 8), {"cube": True}),
+    ):
+        box = rng.random(shape, np.float32)
+        made = module.texture(box, writable=True, **how)
+        z, y, x = (a.astype(np.int32) for a in np.unravel_index(rng.permutation(box.size), shape))
+        out = np.zeros(256, np.float32)
+        module[kernel](1, 256, made.surface, out, x, y, z, 0)
+        assert (out == box[z, y, x][:256]).all()
+        module[kernel](1, 256, made.surface, -out, x, y, z, 1)
+        box[z[:256], y[:256], x[:256]] *= -1
+        assert (made.get() == box).all()
+
+
+def test_surface_boundaries(module):
+    plane = np.random.default_rng(27).random((4, 8), np.float32)
+    made = module.texture(plane, writable=True)
+    x, y = (a.ravel().astype(np.int32) for a in np.mgrid[-3:12, -3:8])
+    out = np.full(len(x), -1, np.float32)
+    module["clamped"](1, len(x), made.surface, out, x, y, 0)
+    assert (out == plane[y.clip(0, 3), x.clip(0, 7)]).all()
+    module["zeroed"](1, len(x), made.surface, out, x, y, 0)
+    within = (x >= 0) & (x < 8) & (y >= 0) & (y < 4)
+    assert (out == np.where(within, plane[y.clip(0, 3), x.clip(0, 7)], 0)).all()
+    module["zeroed"](1, len(x), made.surface, out + 1, x, y, 1)
+    assert (made.get() == plane + 1).all()
+
+
+def test_a_surface_and_its_texture_share_texels(module):
+    made = module.texture(np.zeros((8, 16), np.float32), writable=True)
+    new = np.arange(128, dtype=np.float32)
+    x, y = np.int32(new % 16), np.int32(new // 16)
+    module["f2"](1, 128, made.surface, new, x, y, 1)
+    points = Points(28, (16, 8, 1))
+    want = sampled(new.reshape(1, 8, 16, 1), points.at)
+    assert (run(module, "plane", made, points)[:, :1] == want).all()
+
+
+def test_mistakes_are_findings(sim):
+    line = sim.texture(np.arange(64, dtype=np.float32), writable=True)
+    out = np.zeros(64, np.float32)
+
+    def check(kernel, block, *args):
+        return gpuopt.check(sim[kernel], 1, block, *args)
+
+    (found,) = check("f1", 1, line.surface, out, np.full(1, 64, np.int32), 0)
+    assert found.kind == "out of bounds" and "read of 4 bytes at x = 256 bytes" in found.text
+    (found,) = check("f1", 1, line.surface, out, np.full(1, -1, np.int32), 1)
+    assert "write of 4 bytes at x = -4 bytes" in found.text
+    assert check("unscaled", 4, line.surface, out)[0].kind == "misaligned access"
+    (found,) = check("f1", 1, line, out, np.zeros(1, np.int32), 0)
+    assert "pass its .surface" in found.text
+    (found,) = check("deep", 1, line.surface, out, *[np.zeros(1, np.int32)] * 3, 0)
+    assert "the surface is of a 1-D array" in found.text
+
+
+def test_races_on_surfaces_are_found(sim):
+    line = sim.texture(np.arange(64, dtype=np.float32), writable=True)
+    assert not gpuopt.check(sim["shifted"], 1, 64, line.surface, 64, 1)
+    found = gpuopt.check(sim["shifted"], 1, 64, line.surface, 64, 0)
+    assert {each.kind for each in found} == {"race in global memory"}
+    found = gpuopt.check(sim["fetched"], 1, 64, line, line.surface, 64)
+    assert {each.kind for each in found} == {"race in global memory"}
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "options", "error", "text"),
+    [
+        ((2, 2, 2, 2), "f4", {"layered": True}, ValueError, r"\(layers, height, width\)"),
+        ((5, 4, 4), "f4", {"cube": True}, ValueError, r"\(6, n, n\)"),
+        ((6, 4, 5), "f4", {"cube": True}, ValueError, r"\(6, n, n\)"),
+        ((4, 4), "f4", {"boundary": "repeat"}, ValueError, "boundary: 'repeat'.*'wrap'"),
+        ((4, 4), "f4", {"boundary": "mirror"}, ValueError, "mirror: needs normalised"),
+        ((4, 4), "f4", {"border": 1.0}, ValueError, 'border: needs boundary="border"'),
+        ((4, 4), "f4", {"border": (1, 2)}, ValueError, "one number or four"),
+        ((4, 4), "f4", {"as_integers": True}, ValueError, "as_integers.*float32"),
+        ((4, 4), "u1", {"as_integers": True, "linear_filter": True}, ValueError, "filtered"),
+        ((4, 4), "f4", {"linear_mipmaps": True}, ValueError, "give `mipmaps`"),
+        ((4, 4), "f4", {"mipmaps": [np.zeros((2, 2), "f4")]}, ValueError, "mipmaps.*normalised"),
+        (
+            (4, 4),
+            "f4",
+            {"mipmaps": [np.zeros((2, 3), "f4")], "normalised": True},
+            ValueError,
+            r"level 1 has the shape \(2, 3\).*\(2, 2\)",
+        ),
+        ((4, 4), "f4", {"mipmaps": [np.zeros((2, 2), "i4")]}, TypeError, "mipmaps: .*int32"),
+        ((4,), "f4", {"linear_memory": True, "writable": True}, ValueError, "surfaces"),
+    ],
+)
+def test_invalid_textures_raise(sim, shape, dtype, options, error, text):
+    with pytest.raises(error, match=text):
+        sim.texture(np.zeros(shape, dtype), **options)
+    with pytest.raises(ValueError, match="linear memory; use a Buffer"):
+        sim.texture(np.zeros(4, np.float32)).get()
