@@ -448,3 +448,38 @@ def test_the_library_never_prints_or_exits():
     banned = re.compile(r"\b(exit|abort|assert|printf|fprintf|puts|perror)\(")
     for source in (path for path in SOURCES.rglob("*") if path.is_file()):
         assert not banned.search(source.read_text()), source
+
+
+def test_c_entry_runs_from_a_program_without_python(tmp_path):
+    """As gpuopt_ptx.h says: one command builds the library, one the program."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if not compiler:
+        pytest.skip("no C compiler")
+    library = tmp_path / "libgpuopt_ptx.so"
+    flags = ["-std=gnu11", "-O1", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden"]
+
+    def compiled(source):
+        target = tmp_path / f"{source.stem}.o"
+        subprocess.run([compiler, *flags, "-c", str(source), "-o", str(target)], check=True)
+        return str(target)
+
+    with ThreadPoolExecutor(2) as pool:
+        objects = list(pool.map(compiled, sorted(SOURCES.rglob("*.c"))))
+    subprocess.run(
+        [compiler, "-shared", *objects, "-o", str(library), "-lm", "-pthread"], check=True
+    )
+    program = tmp_path / "program"
+    subprocess.run(
+        [compiler, f"-I{SOURCES}", str(ROOT / "tests/sim/ptx_run.c"), f"-L{tmp_path}",
+         "-lgpuopt_ptx", f"-Wl,-rpath,{tmp_path}", "-o", str(program)],
+        check=True,
+    )  # fmt: skip
+    done = subprocess.run([program], capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stderr) == (0, "")
+    shown = subprocess.run(
+        ["nm", "-D", "--defined-only", str(library)], capture_output=True, text=True
+    )
+    assert {line.split()[-1] for line in shown.stdout.splitlines()} == {
+        "gpuopt_ptx_run",
+        "gpuopt_ptx_counter_name",
+    }
