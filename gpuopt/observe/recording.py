@@ -61,7 +61,8 @@ def begin(sink: Sink, collecting: bool, device: str) -> None:
         raise RuntimeError("profile: is in force already; make another one")
     _core.device_info(device)
     _core.recorders(1)
-    _core.recording.set(Recording(sink, collecting, device, None, outer))
+    traced = outer and outer.traced  # a call that is traced may count its launches itself
+    _core.recording.set(Recording(sink, collecting, device, traced, outer))
 
 
 def end(sink: Sink) -> None:

@@ -162,16 +162,16 @@ def _executed(kernel: str) -> set[tuple[str, int]]:
     return {(names[number], int(line)) for number, line in _LOC.findall(ptx)}
 
 
-def _needed(rung: Rung, file: str, function: str) -> dict[str, list[_Definition]]:
-    """Return the rung's definitions by file, in the files' order.
+def _needed(kernels: Iterable[str], file: str, function: str) -> dict[str, list[_Definition]]:
+    """Return the definitions of a function and of some kernels by file, in the files' order.
 
-    They are those of its instructions, according to the compiler, and those that they name:
-    constants and types have no instructions. A C function has no line table, only names.
+    They are those of the kernels' instructions, according to the compiler, and those that they
+    name: constants and types have no instructions. A C function has no line table, only names.
     """
     every = {name: _words(name) for name in _with_headers(file)}
     known = [pair for pairs in every.values() for pair in pairs]
     names = {each.name for each, _ in known}
-    executed = set() if rung.host else _executed(rung.kernels[0])
+    executed = set().union(*map(_executed, kernels))
     new = {function}
     for name, pairs in every.items():
         lines = [line for of, line in executed if of == name]
@@ -185,7 +185,42 @@ def _needed(rung: Rung, file: str, function: str) -> dict[str, list[_Definition]
     }
 
 
+def _lines(
+    needed: dict[str, list[_Definition]], file: str, counters: dict[tuple[str, int], Counters]
+) -> list[SourceLine]:
+    """Return the lines of definitions; those of other files below a line with the file's name."""
+    lines: list[SourceLine] = []
+    for name, found in needed.items():
+        before = 0
+        if name != file and found:
+            lines += [SourceLine(0, "", None, name), SourceLine(0, f"// --- {name}", None, name)]
+        for each in found:
+            if before and each.first > before:
+                lines.append(SourceLine(0, "", None, name))
+            for number in range(max(each.first, before), each.last + 1):
+                text = embedded()[name][number - 1]
+                lines.append(SourceLine(number, text, counters.get((name, number)), name))
+            before = each.last + 1
+    return lines
+
+
 # --- the functions
+
+
+def _experiment(name: str, kernel: Any) -> Source:
+    """Return the source of an experiment's kernels, or of one of them."""
+    every = [symbol for symbol, experiment, _ in _core.probes() if experiment == name]
+    short = "micro_"
+    wanted = [each for each in every if kernel in (None, each, each.removeprefix(short))]
+    if not wanted:
+        raise ValueError(
+            f"variant: {kernel!r} is not a kernel of the experiment {name}; use one of "
+            f"{', '.join(each.removeprefix(short) for each in every)}"
+        )
+    executed = [at for each in wanted for at in sorted(_executed(each))]
+    file = next(of for of, _ in executed if of.startswith(short[:-1]))
+    function = wanted[0] if len(wanted) == 1 else name
+    return Source(None, file, function, _lines(_needed(wanted, file, function), file, {}))
 
 
 def _counters(rung: Rung) -> tuple[dict[tuple[str, int], Counters], str]:
@@ -291,11 +326,13 @@ def source(
     Parameters
     ----------
     family : str or callable
-        "reduce", "transpose", "stencil1d", "add", "saxpy", "matmul" or "roofline"; or a kernel of
-        `load_ptx` or `compile`, or a function that launches one, which runs once.
+        "reduce", "transpose", "stencil1d", "add", "saxpy", "matmul" or "roofline"; an experiment,
+        "coalescing", "banks", ...; or a kernel of `load_ptx` or `compile`, or a function that
+        launches one, which runs once: ``source(experiments.banks, device="sim")``.
     variant : int or str, optional
         The rung, by number or name; also one of the cpu's, which is C. Default: the best
-        kernel for many elements. For a kernel it is the first argument of the launch.
+        kernel for many elements. For an experiment one of its kernels, by default all. For a kernel
+        it is the first argument of the launch.
     *arguments, **keywords
         A kernel's launch: grid, block, its arguments.
     annotate : bool or iterable of str
@@ -338,6 +375,13 @@ def source(
     if historical:
         ours, deck = _listing(find(family, variant))
         return diff(family, deck.variant, ours.variant, annotate=annotate)
+    if family in {experiment for _, experiment, _ in _core.probes() if experiment}:
+        if shown or arguments or keywords or ptx:
+            raise TypeError(
+                f"source: counters and PTX of an experiment's kernels are shown by "
+                f"gpuopt.source(gpuopt.experiments.{family}, device='sim')"
+            )
+        return _experiment(family, variant)
     if arguments or keywords or ptx:
         raise TypeError(
             "source: a rung takes a variant and annotate=; grid, block, arguments and ptx= are for "
@@ -347,19 +391,9 @@ def source(
     file, row = _row(rung)
     function = _function(rung, file)
     counters, counted = _counters(rung) if shown else ({}, "")
-    lines: list[SourceLine] = []
-    for name, found in _needed(rung, file, function).items():
-        before = 0
-        if name != file and found:
-            lines += [SourceLine(0, "", None, name), SourceLine(0, f"// --- {name}", None, name)]
-        for each in [row, *found] if name == file else found:
-            if before and each.first > before:
-                lines.append(SourceLine(0, "", None, name))
-            for number in range(max(each.first, before), each.last + 1):
-                text = embedded()[name][number - 1]
-                lines.append(SourceLine(number, text, counters.get((name, number)), name))
-            before = each.last + 1
-    return Source(rung, file, function, lines, counted, shown or BESIDE)
+    needed = _needed([] if rung.host else rung.kernels[:1], file, function)
+    needed[file].insert(0, row)
+    return Source(rung, file, function, _lines(needed, file, counters), counted, shown or BESIDE)
 
 
 def diff(
@@ -372,7 +406,7 @@ def diff(
     family : str
         As `gpuopt.source`.
     a, b : int or str
-        The rungs, by number or name: from a to b.
+        The rungs, by number or name: from a to b; or two of an experiment's kernels.
     annotate : bool or iterable of str
         Show each line's counters, as `gpuopt.source`.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuopt import _core
 from gpuopt.catalog.devices import device as describe_device
 from gpuopt.catalog.rungs import check_kernel, find, rungs
 from gpuopt.families import cases
@@ -345,6 +346,11 @@ def _rung_call(
     """Return a rung's call on a small case, and its title."""
     known = {"n", "block", "dtype", "op", "variant"} - ({"op"} if family != "reduce" else set())
     unknown = set(keywords) - known
+    if any(family == experiment for _, experiment, _ in _core.probes()):
+        raise ValueError(
+            f"family: {family!r} is an experiment of several launches; use "
+            f"gpuopt.trace(gpuopt.experiments.{family}, launch=0, device={device!r})"
+        )
     if family not in cases.FAMILIES:
         rungs(family)  # an unknown family: the error lists all families
         raise ValueError(unknown_name("family", family, "a ladder", cases.FAMILIES))

@@ -10,6 +10,7 @@ import pytest
 from conftest import KINDS
 
 import gpuopt
+from gpuopt import _core
 from gpuopt.observe import source as source_module
 from gpuopt.util import texts
 
@@ -191,3 +192,29 @@ def test_every_family_can_be_annotated(family):
 def test_bad_input(match, arguments, more):
     with pytest.raises(ValueError, match=match):
         gpuopt.source(*arguments, **more)
+
+
+def test_experiments_have_sources_and_differences():
+    every = gpuopt.source("coalescing")
+    assert every.file == "micro.cu" and "micro_float3_shared" in every.text
+    one = gpuopt.source("coalescing", "idle")
+    assert one.text == gpuopt.source("coalescing", "micro_idle").text
+    assert "k % 4 != 3" in one.text and "micro_float3" not in one.text
+    assert "micro_plane_bilinear" in gpuopt.source("texture", "plane_bilinear").text
+    change = gpuopt.diff("coalescing", "index", "idle")
+    assert any("k % 4 != 3" in line for line in change.unified.splitlines() if line[:1] == "+")
+    for _, experiment, _ in _core.probes():
+        assert not experiment or gpuopt.source(experiment).lines
+    with pytest.raises(ValueError, match=r"variant: 'x' is not a kernel .* divergence; use one of"):
+        gpuopt.source("divergence", "x")
+    with pytest.raises(TypeError, match=r"gpuopt\.source\(gpuopt\.experiments\.banks"):
+        gpuopt.source("banks", annotate=True)
+
+
+def test_experiments_are_counted_and_traced():
+    counted = gpuopt.source(gpuopt.experiments.banks, device="sim:g80")
+    assert counted.function == "micro_banks" and any(each.counters for each in counted.lines)
+    trace = gpuopt.trace(gpuopt.experiments.banks, device="sim:g80", launch=3)
+    assert trace.banks().data["passes"] > 0
+    with pytest.raises(ValueError, match=r"gpuopt\.trace\(gpuopt\.experiments\.banks"):
+        gpuopt.trace("banks")

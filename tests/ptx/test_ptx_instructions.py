@@ -158,3 +158,92 @@ def test_shared_memory_of_the_system(device):
     assert (got[0] >= 288).all() and (got[2:] == 0).all()
     if device == "sim":
         assert (got[1] == 400).all()
+
+
+FAST = """.version 8.0
+.target sm_75
+.address_size 64
+.visible .entry k(.param .u64 from, .param .u64 to)
+{{
+    .reg .b64 %x<3>; .reg .b32 %r<4>; .reg .f32 %f<3>;
+    ld.param.u64 %x1, [from];
+    ld.param.u64 %x2, [to];
+    mov.u32 %r1, %ctaid.x;
+    mov.u32 %r2, %tid.x;
+    mad.lo.u32 %r3, %r1, 256, %r2;
+    mad.wide.u32 %x1, %r3, 4, %x1;
+    mad.wide.u32 %x2, %r3, 4, %x2;
+    ld.global.f32 %f1, [%x1];
+    {} %f2, {}%f1;
+    st.global.f32 [%x2], %f2;
+    ret;
+}}
+"""
+
+
+def fast(device, op, x, first=""):
+    got = np.empty_like(x)
+    gpuopt.load_ptx(FAST.format(op, first), device)["k"](-(-x.size // 256), 256, x, got)
+    return got
+
+
+@everywhere
+@pytest.mark.parametrize(
+    ("op", "reference", "limits", "bound", "absolute"),
+    [  # PTX ISA, and for sine up to pi the CUDA programming guide's __sinf and __cosf
+        ("sin.approx", np.sin, (-np.pi, np.pi), 2**-21.3, True),
+        ("cos.approx", np.cos, (-np.pi, np.pi), 2**-21.1, True),
+        ("sin.approx", np.sin, (-2 * np.pi, 2 * np.pi), 2**-20.5, True),
+        ("cos.approx", np.cos, (-2 * np.pi, 2 * np.pi), 2**-20.5, True),
+        ("lg2.approx", np.log2, (0.5, 2), 2**-22.0, True),
+        ("lg2.approx", np.log2, (2, 1e6), 2**-22.0, False),
+        ("ex2.approx", np.exp2, (-100, 100), 2**-22.5, False),
+        ("ex2.approx.ftz", np.exp2, (-1, 1), 2**-22.5, False),
+        ("rcp.approx", np.reciprocal, (1, 2), 2**-23.0, True),
+        ("rcp.approx.ftz", np.reciprocal, (1e-3, 1e3), 2**-22.9, False),
+        ("sqrt.approx", np.sqrt, (1e-3, 1e3), 2**-22.9, False),
+        ("rsqrt.approx", lambda x: 1 / np.sqrt(x), (1e-3, 1e3), 2**-22.4, False),
+        ("tanh.approx", np.tanh, (-9, 9), 2**-11.0, False),
+        ("div.approx", np.reciprocal, (1e-3, 1e3), 2**-22.0, False),
+        ("div.full.ftz", np.reciprocal, (1e-3, 1e3), 2**-22.0, False),
+    ],
+)
+def test_fast_forms_keep_the_documented_errors(device, op, reference, limits, bound, absolute, rng):
+    x = rng.uniform(*limits, 1 << 14).astype(np.float32)
+    want = reference(x.astype(float))
+    got = fast(device, f"{op}.f32", x, "0f3F800000, " if op.startswith("div") else "")
+    error = np.abs(got - want) / (1 if absolute else np.abs(want))
+    assert error.max() <= bound
+    rounded = np.abs(want.astype(np.float32) - want) / (1 if absolute else np.abs(want))
+    assert error.max() > 1.5 * rounded.max()  # fewer bits than the nearest float32
+
+
+@everywhere
+def test_rounded_forms_are_the_nearest(device, rng):
+    x = rng.uniform(1e-3, 1e3, 1 << 12).astype(np.float32)
+    assert np.array_equal(fast(device, "rcp.rn.f32", x), np.float32(1) / x)
+    assert np.array_equal(fast(device, "sqrt.rn.f32", x), np.sqrt(x))
+    assert np.array_equal(fast(device, "div.rn.f32", x, "0f3F800000, "), np.float32(1) / x)
+
+
+@everywhere
+@pytest.mark.parametrize(
+    ("op", "x", "want"),
+    [
+        ("sin.approx", [0.0, -0.0, np.inf, np.nan], [0.0, -0.0, np.nan, np.nan]),
+        ("cos.approx", [0.0, -0.0, -np.inf], [1.0, 1.0, np.nan]),
+        ("ex2.approx", [0.0, -1.0, 3.0, np.inf, -np.inf, 200.0], [1, 0.5, 8, np.inf, 0, np.inf]),
+        ("lg2.approx", [1.0, 8.0, 0.0, -1.0, np.inf], [0, 3, -np.inf, np.nan, np.inf]),
+        ("rcp.approx", [0.0, -0.0, -np.inf, 4.0], [np.inf, -np.inf, -0.0, 0.25]),
+        ("sqrt.approx", [-0.0, 16.0, -1.0, np.inf], [-0.0, 4.0, np.nan, np.inf]),
+        ("rsqrt.approx", [0.0, -0.0, 4.0, np.inf], [np.inf, -np.inf, 0.5, 0.0]),
+        ("div.approx", [2.0, np.inf, -0.0, 3e38, -3e38], [0.5, 0.0, -np.inf, 0.0, -0.0]),
+        ("div.full", [2.0, np.inf, -0.0], [0.5, 0.0, -np.inf]),
+    ],
+)
+def test_special_values_of_fast_forms(device, op, x, want):
+    got = fast(device, f"{op}.f32", np.resize(np.array(x, "f4"), 256),
+               "0f3F800000, " if op.startswith("div") else "")[: len(x)]  # fmt: skip
+    np.testing.assert_array_equal(got, np.array(want, "f4"))
+    known = ~np.isnan(got)
+    assert np.array_equal(np.signbit(got[known]), np.signbit(np.array(want)[known]))

@@ -84,6 +84,30 @@ INLINE double double_of(uint64_t u) {
 /* a float32 result that is NaN is always this one; float64 keeps payloads */
 INLINE float canon(float x) { return float_of(x == x ? bits32(x) : 0x7fffffffu); }
 
+/* The fast forms' results: the nearest number of so many significant bits, or fractional bits. */
+INLINE float significant(double x, int bits) {
+    const uint64_t unit = 1ull << (53 - bits);
+    const int finite = x - x == 0;
+    return (float)(finite ? double_of((bits64(x) + unit / 2) & ~(unit - 1)) : x);
+}
+INLINE float fraction(double x, int bits) {
+    const double scale = (double)(1ull << bits);
+    return (float)(x - x == 0 ? copysign(nearbyint(x * scale) / scale, x) : x);
+}
+INLINE float fast_log2(double x) {
+    const double y = log2(x);
+    return fabs(y) < 1 ? fraction(y, 22) : significant(y, 23);
+}
+/* An angle after the hardware's range reduction: circles in float32, truncated, back in radians. */
+INLINE double full_circles(float x) {
+    const double exact = (double)x * 0.15915494f;
+    float circles = (float)exact;
+    if (fabs((double)circles) > fabs(exact))
+        circles = float_of(bits32(circles) - 1);
+    const double rest = (double)circles - nearbyint(circles);
+    return rest != 0 || x != x ? 6.283185307179586 * rest : (double)x * 0;
+}
+
 /* minNum and maxNum: a NaN loses, -0 is below +0 */
 INLINE float min_f32(float a, float b) {
     uint32_t x = bits32(a), y = bits32(b);

@@ -25,6 +25,10 @@ static int is_modifier(struct sim_name part) {
     return 0;
 }
 
+static int is_fast(struct sim_name part) {
+    return sim_name_is(part, "approx") || sim_name_is(part, "full");
+}
+
 static int is_integer(enum sim_type type) {
     return sim_types[type].class == SIM_C_UINT || sim_types[type].class == SIM_C_SINT;
 }
@@ -33,11 +37,14 @@ int sim_find_lane(const struct sim_decoder *d, unsigned *mods) {
     char text[128];
     const size_t size = sizeof text;
     int row = -1;
-    for (int strip = 0; strip < 2 && row < 0; strip++) {
+    /* whole, then without modifiers but for those of a fast form, which may have a row of its own
+     */
+    for (int strip = 0; strip < 3 && row < 0; strip++) {
         size_t at = 0;
         text[0] = 0;
         for (uint32_t i = 0; i < d->m->count; i++) {
-            if (strip && i && is_modifier(d->m->parts[i]))
+            if (strip && i && is_modifier(d->m->parts[i]) &&
+                !(strip == 1 && is_fast(d->m->parts[i])))
                 continue;
             int wrote = snprintf(text + at, size - at, "%s%.*s", at ? "." : "",
                                  (int)(d->m->parts[i].length > 20 ? 20 : d->m->parts[i].length),
