@@ -360,9 +360,8 @@ def test_a_function_can_be_traced_and_findings_are_kept(rng):
         result = gpuopt.trace(gpuopt.reduce, x, variant=3, dtype=np.int32).result
         assert gpuopt.reduce(x, variant=3, dtype=np.int32) == result == x.sum()
     assert len(outer.launches) >= 1  # what follows a trace goes to the profile again
-    with pytest.raises(ValueError, match="launch"):
-        gpuopt.trace(nested)  # what an inner profile records is its own
-    assert inner.launches
+    traced = gpuopt.trace(nested)  # an inner profile records the launches, too
+    assert traced.events.size and inner.launches
 
 
 def test_trace_uses_the_gpu_that_ran(rng):
@@ -391,7 +390,7 @@ def test_text_shows_the_cost_of_accesses(tiny):
     ("error", "match", "arguments", "more"),
     [
         (ValueError, "'reduce', 'roofline', 'transpose'", ("fold",), {}),
-        (ValueError, "reduce, transpose", ("roofline",), {}),
+        (ValueError, "'reduce', 'transpose'", ("roofline",), {}),
         (ValueError, "variant: 99 .*'5-historical'", ("reduce", 99), {}),
         (ValueError, "variant: 'serial' runs on the cpu", ("reduce", "serial"), {}),
         (ValueError, "device: 'cpu' cannot be traced", ("reduce", 3), {"device": "cpu"}),
