@@ -510,7 +510,8 @@ static result cuModuleGetFunction(void **function, void *module, const char *nam
     (void)module;
     if (strncmp(name, "reduce_", 7) && strncmp(name, "roofline_", 9) &&
         strncmp(name, "micro_", 6) && strncmp(name, "transpose_", 10) &&
-        strncmp(name, "vector_", 7))
+        strncmp(name, "vector_", 7) && strncmp(name, "stencil1d_", 10) &&
+        strncmp(name, "matmul_", 7))
         return NOT_FOUND;
     *function = strdup(name); /* for ever, as a module's functions are */
     return OK;

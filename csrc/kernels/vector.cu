@@ -40,10 +40,14 @@ RUNG(6, "grid-stride", "vector_6",
 RUNG(7, "vector", "vector_7",
      "vector loads and stores of 16 bytes; all loads of a thread are in flight before the first is used",
      "after the decks: D2's copies of float4, today", 32, 1024, 128, 0, RUNG_BEST | RUNG_OVERLAPS, 0)
+RUNG(8, "strided", "vector_8",
+     "strides for each operand: broadcasts, numbers and arrays with gaps are read in place",
+     "after the decks: NumPy's broadcasting", 32, 1024, 128, 0, RUNG_OVERLAPS, 0)
 // clang-format on
 #else
 
 #include "common.cuh"
+#include "vector_plan.cuh"
 
 namespace vector {
 
@@ -174,6 +178,111 @@ __device__ void vector_7(const T *x, const T *y, T *out, uint64 n, T a, uint64 v
         out[i] = Op::apply(a, single_x, single_y);
 }
 
+// A number from its bits.
+template <class T> __device__ T number_of(uint64 bits) {
+    union {
+        uint64 bits;
+        T number;
+    } found = {bits};
+    return found.number;
+}
+
+// Offsets, in elements, of a group of the result.
+struct offsets {
+    int64 x, y, out;
+};
+
+// The group's coordinates along all axes, the innermost first; Index is 32 bits wide where it can.
+template <class Index> __device__ offsets offsets_of(const vector_plan &plan, Index index) {
+    offsets found = {0, 0, 0};
+#pragma unroll
+    for (unsigned k = 0; k < VECTOR_AXES; k++) {
+        const vector_axis &axis = plan.axes[k];
+        const bool last = k + 1 >= plan.axis_count;
+        const Index rest = last ? Index(0) : index / static_cast<Index>(axis.extent);
+        const int64 at = static_cast<int64>(index - rest * static_cast<Index>(axis.extent));
+        found.x += at * axis.x;
+        found.y += at * axis.y;
+        found.out += at * axis.out;
+        if (last)
+            break;
+        index = rest;
+    }
+    return found;
+}
+
+// An operand's Items elements from `offset` on: adjacent, or one for all, or the number.
+template <unsigned Items, class T> union operand_group {
+    uint4 vector;
+    T item[Items];
+};
+template <unsigned Items, class T>
+__device__ operand_group<Items, T> load_operand(const T *from, int64 offset, bool adjacent,
+                                                T number) {
+    operand_group<Items, T> found;
+    if (from && adjacent && Items > 1) {
+        found.vector = *reinterpret_cast<const uint4 *>(from + offset);
+        return found;
+    }
+    const T one = from ? from[offset] : number;
+#pragma unroll
+    for (unsigned i = 0; i < Items; i++)
+        found.item[i] = one;
+    return found;
+}
+
+// Groups of Items elements, Groups of them a thread, a block's threads apart. A thread stores after
+// all of its loads: `out` may be x or y.
+template <class Op, unsigned Items, unsigned Groups, class Index, class T>
+__device__ void combine_strided(const T *x, const T *y, T *out, T a, const vector_plan &plan) {
+    const uint64 first = static_cast<uint64>(blockIdx.x) * blockDim.x * Groups + threadIdx.x;
+    const T x_number = number_of<T>(plan.x_number), y_number = number_of<T>(plan.y_number);
+    operand_group<Items, T> of_x[Groups], of_y[Groups];
+    int64 to[Groups];
+#pragma unroll
+    for (unsigned k = 0; k < Groups; k++) {
+        const uint64 group = first + static_cast<uint64>(k) * blockDim.x;
+        if (group < plan.groups) {
+            const offsets at = offsets_of(plan, static_cast<Index>(group));
+            of_x[k] = load_operand<Items>(x, at.x, plan.axes[0].x != 0, x_number);
+            of_y[k] = load_operand<Items>(y, at.y, plan.axes[0].y != 0, y_number);
+            to[k] = at.out;
+        }
+    }
+#pragma unroll
+    for (unsigned k = 0; k < Groups; k++)
+        if (first + static_cast<uint64>(k) * blockDim.x < plan.groups) {
+            operand_group<Items, T> sums;
+#pragma unroll
+            for (unsigned i = 0; i < Items; i++)
+                sums.item[i] = Op::apply(a, of_x[k].item[i], of_y[k].item[i]);
+            if (Items > 1)
+                *reinterpret_cast<uint4 *>(out + to[k]) = sums.vector;
+            else
+                out[to[k]] = sums.item[0];
+        }
+}
+
+// New: an index becomes coordinates, and these an offset for each operand. Step 0 along an axis
+// repeats an operand; no operand is copied first. The host finds out whether groups of VECTOR bytes
+// are adjacent and aligned in every operand that does not repeat.
+template <class Op, class T>
+__device__ void vector_8(const T *x, const T *y, T *out, T a, const vector_plan &plan) {
+    constexpr unsigned ITEMS = VECTOR / sizeof(T);
+    if (plan.is_long)
+        combine_strided<Op, 1, VECTOR_ITEMS, uint64>(x, y, out, a, plan);
+    else if (plan.is_packed)
+        combine_strided<Op, ITEMS, VECTOR_GROUPS, unsigned>(x, y, out, a, plan);
+    else
+        combine_strided<Op, 1, VECTOR_ITEMS, unsigned>(x, y, out, a, plan);
+    if (blockIdx.x == gridDim.x - 1 && threadIdx.x < plan.tail) {
+        const int64 i = static_cast<int64>(plan.groups * ITEMS + threadIdx.x);
+        const T one_x = x ? x[plan.axes[0].x ? i : 0] : number_of<T>(plan.x_number);
+        const T one_y = y ? y[plan.axes[0].y ? i : 0] : number_of<T>(plan.y_number);
+        out[i] = Op::apply(a, one_x, one_y);
+    }
+}
+
 // --- the kernels: vector_<rung>_<operation>_<items>_<items>
 
 using type_int32 = int32;
@@ -201,7 +310,16 @@ using type_float64 = float64;
     VECTOR_KERNEL(vector_4, op, items, same) \
     VECTOR_KERNEL(vector_5, op, items, same) \
     VECTOR_KERNEL(vector_6, op, items, same)
-#define VECTOR_NEWER_RUNGS(op, items, same) VECTOR_KERNEL_WIDE(vector_7, op, items, same)
+#define VECTOR_KERNEL_STRIDED(rung, op, items, same)                                               \
+    extern "C" __global__ void rung##_##op##_##items##_##same(                                     \
+        const type_##items *x, const type_##items *y, type_##items *out, uint64 n, type_##items a, \
+        const __grid_constant__ vector_plan plan) {                                                \
+        wait_for_kernel_before();                                                                  \
+        rung<op_##op>(x, y, out, a, plan);                                                         \
+    }
+#define VECTOR_NEWER_RUNGS(op, items, same)       \
+    VECTOR_KERNEL_WIDE(vector_7, op, items, same) \
+    VECTOR_KERNEL_STRIDED(vector_8, op, items, same)
 
 SAME_FOR_ALL_GPUS(ADD_SIGNATURES(VECTOR_SAME_RUNGS))
 ADD_SIGNATURES(VECTOR_NEWER_RUNGS)

@@ -98,6 +98,8 @@ struct ops_problem {
     unsigned input_count;
     device_address output; /* 0: the plan allocates its result */
     size_t output_bytes;
+    unsigned by_value;               /* bit i: input i is a number, passed as an argument: */
+    uint64_t values[OPS_INPUTS_MAX]; /* its bits; its address is 0 */
     uint64_t numbers[OPS_NUMBERS_MAX];
 };
 
@@ -135,6 +137,8 @@ struct device_launch ops_launch_of(const struct ops_plan *plan, unsigned i, void
 void ops_plan_free(struct ops_queue *queue, struct ops_plan *plan);
 
 /* Helpers of the planners. */
+/* The family's kernel rung of a number, which it must have. */
+const struct reg_rung *ops_rung(const struct reg_family *family, int number);
 uint64_t ops_tuned(const struct ops_choice *choice, enum ops_tuning_name name);
 enum status ops_kernel(struct ops_queue *queue, const struct reg_rung *rung,
                        const struct reg_signature *signature, unsigned block,
@@ -196,6 +200,7 @@ struct ops_call {
     void *output;
     size_t output_bytes;
     unsigned resident; /* bit i: input i is in the device's memory; also OPS_RESIDENT_OUTPUT */
+    unsigned by_value; /* bit i: input i is one number on the host, of at most 8 bytes */
     uint64_t numbers[OPS_NUMBERS_MAX];
 };
 /* Runs a family whose output is an array: in place on the cpu, else through the device's memory. An

@@ -55,8 +55,9 @@ static enum status input_there(struct ops_queue *queue, const struct ops_call *c
 enum status ops_call(struct ops_queue *queue, const struct ops_choice *choice,
                      const struct ops_call *call) {
     const struct device_ops *ops = queue->device->ops;
-    const unsigned in_place =
-        queue->device->capabilities & DEVICE_HOST_MEMORY ? ~0u : call->resident;
+    const bool on_host = queue->device->capabilities & DEVICE_HOST_MEMORY;
+    const unsigned by_value = on_host ? 0 : call->by_value;
+    const unsigned in_place = on_host ? ~0u : call->resident | by_value;
     const bool output_in_place = in_place & OPS_RESIDENT_OUTPUT;
     const bool one_array =
         !output_in_place && call->input_count && !(in_place & 1) && call->output == call->inputs[0];
@@ -66,11 +67,16 @@ enum status ops_call(struct ops_queue *queue, const struct ops_choice *choice,
     problem.input_count = call->input_count;
     problem.output_bytes = call->output_bytes;
     problem.output = 0;
+    problem.by_value = by_value;
     memset(problem.inputs, 0, sizeof problem.inputs);
+    memset(problem.values, 0, sizeof problem.values);
     memcpy(problem.numbers, call->numbers, sizeof problem.numbers);
     memcpy(problem.input_bytes, call->input_bytes, sizeof problem.input_bytes);
     for (unsigned i = 0; i < call->input_count && !status; i++)
-        status = input_there(queue, call, i, in_place & 1u << i, &problem.inputs[i]);
+        if (by_value & 1u << i)
+            memcpy(&problem.values[i], call->inputs[i], call->input_bytes[i]);
+        else
+            status = input_there(queue, call, i, in_place & 1u << i, &problem.inputs[i]);
     if (output_in_place)
         problem.output = (device_address)(uintptr_t)call->output;
     else if (one_array)

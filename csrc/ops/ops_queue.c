@@ -92,6 +92,13 @@ void ops_close(struct ops_queue *queue) {
     free(queue);
 }
 
+const struct reg_rung *ops_rung(const struct reg_family *family, int number) {
+    const struct reg_rung *rung = family->rungs;
+    while (rung->number != number || rung->flags & (RUNG_HOST | RUNG_HISTORICAL))
+        rung++;
+    return rung;
+}
+
 enum status ops_kernel(struct ops_queue *queue, const struct reg_rung *rung,
                        const struct reg_signature *signature, unsigned block,
                        struct ops_step *step) {

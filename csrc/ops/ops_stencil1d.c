@@ -59,13 +59,6 @@ static bool is_aligned(const struct shape *shape, const struct ops_problem *prob
            problem->output % VECTOR == 0;
 }
 
-static const struct reg_rung *rung_numbered(const struct reg_family *family, int number) {
-    const struct reg_rung *rung = family->rungs;
-    while (rung->number != number || rung->flags & (RUNG_HOST | RUNG_HISTORICAL))
-        rung++;
-    return rung;
-}
-
 /* The rung whose kernel runs: rungs 4 and 5 fall back to lower ones for unsuitable problems. */
 static const struct reg_rung *serving(const struct ops_queue *queue,
                                       const struct ops_choice *choice, const struct shape *shape,
@@ -74,7 +67,7 @@ static const struct reg_rung *serving(const struct ops_queue *queue,
     if (rung->number < 4 || rung->flags & RUNG_HOST)
         return rung;
     if (shape->radius <= fixed(vector_radius) && is_aligned(shape, problem))
-        return rung_numbered(choice->family, 4);
+        return ops_rung(choice->family, 4);
     /* Rung 3 needs fewer instructions than tiles for narrow plain windows in rows, and for int64
      * with the radius that it is compiled for. */
     const bool compiled =
@@ -84,7 +77,7 @@ static const struct reg_rung *serving(const struct ops_queue *queue,
     if (rung->number == 5 && !fewer && shape->radius <= fixed(widest_radius) &&
         tile_bytes(shape, choice->block) <= (uint64_t)queue->info.shared_per_block)
         return rung;
-    return rung_numbered(choice->family, 3);
+    return ops_rung(choice->family, 3);
 }
 
 /* Blocks of tiles of `tile` outputs through shared memory; tile_of_rows in stencil1d.cu lays rows

@@ -163,38 +163,102 @@ PyObject *py_call_kind(PyObject *module, PyObject *const *arguments, Py_ssize_t 
     return PyUnicode_FromString(target.kind->kind);
 }
 
-PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-    struct py_state *state = py_state_of(module);
-    struct py_family_call read;
-    struct py_target target;
-    if (count != 4) {
-        PyErr_Format(PyExc_TypeError, "call() takes 4 positional arguments (%zd given)", count);
-        return NULL;
+int py_whole_read(PyObject *op, const struct ops_call *call, struct py_problem *problem) {
+    enum py_operation operation;
+    if (call->input_count != 1 || call->numbers[0] == 0 ||
+        call->input_bytes[0] / dtype_size(problem->given) != call->numbers[0] ||
+        call->output_bytes != dtype_size(problem->result)) {
+        PyErr_SetString(PyExc_ValueError, "problem: reduce has one input, one element of a result, "
+                                          "and the number of elements");
+        return -1;
     }
-    if (py_call_read(arguments[0], &read) ||
-        py_choose(state, &read.problem, arguments[1], arguments[2], arguments[3], &target))
-        return NULL;
-    if (read.call.resident) {
-        PyErr_SetString(PyExc_ValueError,
-                        "problem: holds arrays in a device's memory; use call_resident");
-        return NULL;
-    }
-    if ((read.gaps && !(target.choice.rung->flags & RUNG_HOST)) ||
-        target.items != read.problem.given)
-        return Py_NewRef(Py_False);
-    if (read.call.output_bytes == 0)
-        return Py_NewRef(Py_None);
-    struct ops_queue *queue = py_queue_take(state, target.kind, target.which);
+    if (py_operation(op, &operation))
+        return -1;
+    problem->op =
+        py_operation_names[py_effective_operation(operation, problem->given, problem->result)];
+    return 0;
+}
+
+static bool is_whole(const struct py_target *target) {
+    return target->choice.family == reg_family("reduce");
+}
+
+int py_call_queue(struct py_state *state, const struct py_queued *queued) {
+    const struct ops_choice *choice = &queued->target->choice;
+    const struct ops_call *call = queued->call;
+    const device_address items = (uintptr_t)call->inputs[0];
+    struct py_place place = {.state = state, .kind = queued->target->kind};
+    struct py_unlocked unlocked;
+    enum status status;
+    memcpy(place.which, queued->target->which, sizeof place.which);
+    if (py_place_open_on(&place, queued->streams))
+        return -1;
+    py_recording_begin(state, place.queue);
+    py_unlock(&unlocked, place.queue->device);
+    if (!is_whole(queued->target))
+        status = ops_call(place.queue, choice, call);
+    else if (queued->value)
+        status = ops_reduce_resident(place.queue, choice, items, call->numbers[0], queued->value);
+    else
+        status = ops_reduce_within(place.queue, choice, items, call->numbers[0], queued->result,
+                                   (uintptr_t)call->output);
+    py_lock(&unlocked);
+    if (status)
+        py_raise(state, status);
+    const int failed =
+        py_place_join(&place, queued->streams, py_recording_end(state, place.queue) || status);
+    py_place_close(&place);
+    return failed;
+}
+
+static int run_on_host_arrays(struct py_state *state, const struct py_target *target,
+                              const struct ops_call *call) {
+    struct ops_queue *queue = py_queue_take(state, target->kind, target->which);
     if (!queue)
-        return NULL;
+        return -1;
     struct py_unlocked unlocked;
     py_recording_begin(state, queue);
     py_unlock(&unlocked, queue->device);
-    const enum status status = ops_call(queue, &target.choice, &read.call);
+    const enum status status = ops_call(queue, &target->choice, call);
     py_lock(&unlocked);
     if (status)
         py_raise(state, status);
     const int told = py_recording_end(state, queue);
-    py_queue_give(state, queue, target.kind, target.which);
-    return status || told ? NULL : Py_NewRef(Py_None);
+    py_queue_give(state, queue, target->kind, target->which);
+    return status || told ? -1 : 0;
+}
+
+PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    struct py_state *state = py_state_of(module);
+    struct py_family_call read;
+    struct py_target target;
+    struct py_streams streams = {0};
+    if (count != 4 && count != 5) {
+        PyErr_Format(PyExc_TypeError, "call() takes 4 or 5 positional arguments (%zd given)",
+                     count);
+        return NULL;
+    }
+    if (py_call_read(arguments[0], &read) ||
+        (count == 5 && py_streams_read(arguments[4], &streams)))
+        return NULL;
+    const bool whole = read.problem.family == reg_family("reduce");
+    read.problem.resident = streams.count > 0;
+    if (!read.problem.resident != !(read.call.resident & OPS_RESIDENT_OUTPUT) ||
+        (whole && !read.problem.resident)) {
+        PyErr_SetString(PyExc_ValueError, "problem: arrays in a device's memory need streams");
+        return NULL;
+    }
+    if (whole && py_whole_read(PyTuple_GetItem(arguments[0], OP), &read.call, &read.problem))
+        return NULL;
+    if (py_choose(state, &read.problem, arguments[1], arguments[2], arguments[3], &target))
+        return NULL;
+    if (!read.problem.resident && ((read.gaps && !(target.choice.rung->flags & RUNG_HOST)) ||
+                                   target.items != read.problem.given))
+        return Py_NewRef(Py_False);
+    if (read.call.output_bytes == 0)
+        return Py_NewRef(Py_None);
+    const struct py_queued queued = {&target, &read.call, &streams, read.problem.result, NULL};
+    const int failed = read.problem.resident ? py_call_queue(state, &queued)
+                                             : run_on_host_arrays(state, &target, &read.call);
+    return failed ? NULL : Py_NewRef(Py_None);
 }

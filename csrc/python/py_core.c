@@ -19,8 +19,7 @@ static int module_exec(PyObject *module) {
     Py_XDECREF(numpy);
     if (PyErr_Occurred() || py_recording_add(module, state) || py_errors_add(module, state) ||
         py_bench_add(module, state) || py_module_add(module) || py_memory_add(module) ||
-        py_view_add(module, state) || py_prepared_add(module, state) ||
-        py_plan_add(module, state) || py_entry_add(module))
+        py_view_add(module, state) || py_plan_add(module, state) || py_entry_add(module))
         return -1;
     return PyModule_AddStringConstant(module, "__version__", GPUOPT_VERSION);
 }
@@ -40,7 +39,6 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
     Py_VISIT(state->bench_type);
     Py_VISIT(state->view_type);
     Py_VISIT(state->plan_type);
-    Py_VISIT(state->prepared_type);
     Py_VISIT(state->recording);
     return 0;
 }
@@ -60,7 +58,6 @@ static int module_clear(PyObject *module) {
     Py_CLEAR(state->bench_type);
     Py_CLEAR(state->view_type);
     Py_CLEAR(state->plan_type);
-    Py_CLEAR(state->prepared_type);
     Py_CLEAR(state->recording);
     return 0;
 }
@@ -79,26 +76,15 @@ static PyMethodDef module_methods[] = {
      "call_kind($module, head, variant, block, device, /)\n--\n\n"
      "Return the kind of device that a call of (family, op, items, result) runs on."},
     {"call", (PyCFunction)(void (*)(void))py_call, METH_FASTCALL,
-     "call($module, problem, variant, block, device, /)\n--\n\n"
-     "Run a family whose output is an array; see gpuopt/arrays/inout.py."},
-    {"reduce_resident", (PyCFunction)(void (*)(void))py_reduce_resident, METH_FASTCALL,
-     "reduce_resident($module, device, streams, address, n, items, op, variant, result, initial, "
-     "block, to, /)\n--\n\n"
-     "Reduce elements in a device's memory: into the address `to` without waiting, or return "
-     "the value."},
-    {"call_resident", (PyCFunction)(void (*)(void))py_call_resident, METH_FASTCALL,
-     "call_resident($module, device, streams, problem, variant, block, /)\n--\n\n"
-     "Call a family on arrays in the device's memory, pairs (address, bytes), without waiting."},
+     "call($module, problem, variant, block, device, streams=None, /)\n--\n\n"
+     "Run a family (see gpuopt/arrays/inout.py). With streams: on arrays in the device's memory,\n"
+     "pairs (address, bytes), without waiting."},
     {"owner", (PyCFunction)(void (*)(void))py_owner, METH_FASTCALL,
      "owner($module, kind, address, /)\n--\n\nReturn the ordinal of the device that owns an "
      "address."},
     {"is_current", (PyCFunction)(void (*)(void))py_is_current, METH_FASTCALL,
      "is_current($module, kind, address, /)\n--\n\nReturn whether the device that owns an address "
      "is current in this thread."},
-    {"put", (PyCFunction)(void (*)(void))py_put, METH_FASTCALL,
-     "put($module, device, streams, address, array, /)\n--\n\n"
-     "Enqueue a copy of a C-contiguous NumPy array to an address; the array may change as soon\n"
-     "as this returns."},
     {"order", (PyCFunction)(void (*)(void))py_order, METH_FASTCALL,
      "order($module, device, streams, /)\n--\n\n"
      "Make later work of the first stream wait for earlier work of the others."},

@@ -75,7 +75,7 @@ struct py_state {
     PyObject *masked_array;      /* numpy.ma.MaskedArray, at first use */
     PyObject *copyto;            /* numpy.copyto */
     PyObject *quiet, *quiet_run; /* of py_quietly, at first use */
-    PyObject *bench_type, *view_type, *plan_type, *prepared_type;
+    PyObject *bench_type, *view_type, *plan_type;
     PyObject *gpu_names[PY_GPU_NAMES]; /* "cuda:0" and so on, at first use */
     PyObject *recording;               /* a ContextVar: the recordings that receive launches */
     long recorders;                    /* number in force in all contexts */
@@ -185,7 +185,7 @@ int py_choose_on(const struct py_problem *problem, PyObject *variant, PyObject *
 int py_choose_kernel_device(struct py_state *state, PyObject *device,
                             const struct device_ops **kind, char which[DEVICE_WHICH]);
 
-/* py_reduce.c */
+/* py_reduce.c: reduces a host array on the ladder. */
 PyObject *py_reduce(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 /* py_result.c */
@@ -211,9 +211,10 @@ int py_copy(struct py_state *state, PyArrayObject *to, PyArrayObject *from);
 /* `initial` as a 0-d array of a dtype: (value, dtype). */
 PyObject *py_initial(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
-/* py_call.c: a call of a family whose output is an array, as gpuopt/arrays/inout.py passes it: the
- * tuple (family, op, items, result, inputs, output, numbers). The tuple must outlive the struct. */
-/* An array in the device's memory is the pair (address, bytes). A tuple of an array is an input
+/* py_call.c: a call of a family as gpuopt/arrays/inout.py passes it: the tuple (family, op, items,
+ * result, inputs, output, numbers), which must outlive the struct.
+ *
+ * An array in the device's memory is the pair (address, bytes). A tuple of an array is an input
  * read in place by its strides: if it is strided or repeats elements, only the cpu accepts it, and
  * call() returns False for other devices; likewise where a device only has a kernel for elements of
  * the result's dtype. */
@@ -223,11 +224,24 @@ struct py_family_call {
     int gaps; /* an input is strided */
 };
 int py_call_read(PyObject *tuple, struct py_family_call *read);
+/* Checks a reduction of a whole array on a device, and sets the operation that its kernel runs. */
+int py_whole_read(PyObject *op, const struct ops_call *call, struct py_problem *problem);
 /* Parts of such a tuple: family, op, items and result; the numbers. */
 int py_problem_read(PyObject *head, struct py_problem *problem);
 int py_numbers_read(PyObject *tuple, uint64_t numbers[OPS_NUMBERS_MAX]);
 int py_dtype_named(const char *name, enum dtype *dtype); /* -1 without an exception: unknown */
 PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+/* Enqueues a call on arrays in a device's memory on the first of their streams, in order with the
+ * others. A reduction of a whole array becomes an element of dtype `result`, or its accumulator
+ * goes to `value`, which the call then waits for. */
+struct py_queued {
+    const struct py_target *target;
+    const struct ops_call *call;
+    const struct py_streams *streams;
+    enum dtype result;
+    void *value; /* NULL: nothing waits */
+};
+int py_call_queue(struct py_state *state, const struct py_queued *queued);
 /* The kind of device of a call: (head, variant, block, device). */
 PyObject *py_call_kind(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
@@ -265,22 +279,25 @@ struct py_place {
     struct ops_queue *queue;
     struct py_home *home; /* its lock is held; NULL: the queue belongs to a pool */
 };
-/* `device` as a user writes it; `streams` is a tuple: the work runs on the first, after the other
- * streams' earlier work, */
-int py_place_open(struct py_state *state, PyObject *device, PyObject *streams,
-                  struct py_place *place);
-/* The same for a place with state, kind and which set, and zeros elsewhere; */
-int py_place_open_on(struct py_place *place, PyObject *streams);
+enum { PY_STREAMS_MAX = 16 };
+struct py_streams {
+    int count;        /* at least 1 */
+    unsigned settled; /* bit k: the earlier work of stream k need not be waited for */
+    uint64_t of[PY_STREAMS_MAX];
+};
+int py_streams_read(PyObject *tuple, struct py_streams *streams);
+/* For a place with state, kind and which set, and zeros elsewhere: the work runs on the first
+ * stream, after the other streams' earlier work, */
+int py_place_open_on(struct py_place *place, const struct py_streams *streams);
 /* and their later work waits for it after py_place_join, also if the call failed: an owner may free
  * its memory on one of the streams. Returns -1 if either failed; the call's error stays. */
-int py_place_join(struct py_place *place, PyObject *streams, int failed);
+int py_place_join(struct py_place *place, const struct py_streams *streams, int failed);
 void py_place_close(struct py_place *place);
 int py_memory_add(PyObject *module);
 void py_homes_close(struct py_state *state);
 PyObject *py_order(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_owner(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_is_current(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-PyObject *py_put(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_wait(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 /* py_view.c: an array in a device's memory: its address, its owner, its stream. */
@@ -301,16 +318,6 @@ PyObject *py_dlpack_export(PyObject *module, PyObject *const *arguments, Py_ssiz
 PyObject *py_dlpack_take(PyObject *module, PyObject *capsule);
 PyObject *py_exchange(PyObject *module, PyObject *type);
 PyObject *py_borrow(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-
-/* py_resident.c: for gpuopt/families/device_calls.py */
-int py_prepared_add(PyObject *module, struct py_state *state);
-int py_is_prepared(const struct py_state *state, PyObject *object, int inputs);
-/* Enqueues a prepared call for Views of its inputs and its output; `second`: the call's second
- * number, or NULL for its own. Returns 1, 0 if the arrays do not match the call, -1 if it failed.
- */
-int py_prepared_queue(PyObject *prepared, PyObject *const *views, const uint64_t *second);
-PyObject *py_reduce_resident(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-PyObject *py_call_resident(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 /* py_bench.c, py_module.c, py_about.c */
 PyObject *py_demangle(PyObject *module, PyObject *value);

@@ -81,20 +81,20 @@ int py_module_end(struct ptx_module *self, struct py_unlocked *unlocked, enum st
 
 int py_beside_open(struct ptx_module *self, PyObject *streams, PyObject *kept,
                    struct beside *beside) {
-    beside->streams = streams;
-    if (PyTuple_Size(streams) > 0)
-        beside->stream = PyLong_AsUnsignedLongLong(PyTuple_GetItem(streams, 0));
-    if (PyErr_Occurred())
-        return -1;
+    if (PyTuple_Size(streams) > 0) {
+        if (py_streams_read(streams, &beside->streams))
+            return -1;
+        beside->stream = beside->streams.of[0];
+    }
     /* Built now: after an interruption, storing it cannot fail. */
     beside->kept = PyTuple_Pack(2, kept, self->kept ? self->kept : Py_None);
     if (!beside->kept)
         return -1;
-    if (PyTuple_Size(streams) < 2)
+    if (beside->streams.count < 2)
         return 0;
     beside->place = (struct py_place){.state = py_state_of(self->module), .kind = self->kind};
     memcpy(beside->place.which, self->which, sizeof beside->place.which);
-    return py_place_open_on(&beside->place, streams);
+    return py_place_open_on(&beside->place, &beside->streams);
 }
 
 enum status py_beside_enter(struct ptx_module *self, const struct beside *beside) {
@@ -114,7 +114,7 @@ void py_beside_close(struct ptx_module *self, struct beside *beside) {
     PyObject *unused = beside->kept, *type, *value, *traceback;
     if (beside->place.queue) {
         if (beside->work == MAY_RUN)
-            py_place_join(&beside->place, beside->streams, 1);
+            py_place_join(&beside->place, &beside->streams, 1);
         py_place_close(&beside->place);
     }
     if (beside->work == MAY_RUN) {

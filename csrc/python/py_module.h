@@ -46,10 +46,10 @@ void py_module_free_where_it_may(struct ptx_module *self);
 /* A call with arrays in the device's memory that other libraries own. It runs on the first of their
  * streams, after the others' earlier work; without any, on the module's stream. */
 struct beside {
-    PyObject *streams; /* objects to keep until the work of this and earlier calls has completed */
-    PyObject *kept;    /* what must live until the work has ended, this call's and before */
-    uint64_t stream;   /* the first; 0: none */
-    struct py_place place; /* used for several streams; else its queue is NULL */
+    struct py_streams streams; /* none: the module's */
+    PyObject *kept;            /* what must live until the work has ended, this call's and before */
+    uint64_t stream;           /* the first; 0: none */
+    struct py_place place;     /* used for several streams; else its queue is NULL */
     enum { NOT_BEGUN, MAY_RUN, HAS_ENDED } work;
 };
 

@@ -169,13 +169,28 @@ static void give(const struct py_place *place, struct ops_queue *queue, uint64_t
     py_queue_give_on(place->state, queue, place->kind, place->which, stream);
 }
 
+int py_streams_read(PyObject *tuple, struct py_streams *streams) {
+    const Py_ssize_t count = PyTuple_Check(tuple) ? PyTuple_Size(tuple) : 0;
+    if (count < 1 || count > PY_STREAMS_MAX) {
+        PyErr_Format(PyExc_TypeError,
+                     "streams: must be a tuple of 1 to %d streams, the first the one to work on",
+                     PY_STREAMS_MAX);
+        return -1;
+    }
+    streams->count = (int)count;
+    streams->settled = 0;
+    for (int i = 0; i < streams->count; i++)
+        streams->of[i] = PyLong_AsUnsignedLongLong(PyTuple_GetItem(tuple, i));
+    return PyErr_Occurred() ? -1 : 0;
+}
+
 /* Orders the first stream after the others, or the others after it. */
-static int order(const struct py_place *place, PyObject *streams, int others_after) {
-    const Py_ssize_t count = place->home ? 0 : PyTuple_Size(streams);
-    for (Py_ssize_t i = 1; i < count; i++) {
-        const uint64_t stream = PyLong_AsUnsignedLongLong(PyTuple_GetItem(streams, i));
-        if (PyErr_Occurred())
-            return -1;
+static int order(const struct py_place *place, const struct py_streams *streams, int others_after) {
+    const int count = place->home ? 0 : streams->count;
+    for (int i = 1; i < count; i++) {
+        const uint64_t stream = streams->of[i];
+        if (!others_after && streams->settled >> i & 1)
+            continue;
         struct ops_queue *other = take(place, stream);
         if (!other)
             return -1;
@@ -215,14 +230,8 @@ static int enter(struct py_place *place, uint64_t stream) {
     return 0;
 }
 
-int py_place_open_on(struct py_place *place, PyObject *streams) {
-    if (!PyTuple_Check(streams) || PyTuple_Size(streams) < 1) {
-        PyErr_SetString(PyExc_TypeError, "streams: must be a tuple of streams, the first the "
-                                         "one to work on");
-        return -1;
-    }
-    const uint64_t stream = PyLong_AsUnsignedLongLong(PyTuple_GetItem(streams, 0));
-    if (PyErr_Occurred() || enter(place, stream))
+int py_place_open_on(struct py_place *place, const struct py_streams *streams) {
+    if (enter(place, streams->of[0]))
         return -1;
     if (order(place, streams, 0) == 0)
         return 0;
@@ -230,12 +239,7 @@ int py_place_open_on(struct py_place *place, PyObject *streams) {
     return -1;
 }
 
-int py_place_open(struct py_state *state, PyObject *device, PyObject *streams,
-                  struct py_place *place) {
-    return find(state, device, place) ? -1 : py_place_open_on(place, streams);
-}
-
-int py_place_join(struct py_place *place, PyObject *streams, int failed) {
+int py_place_join(struct py_place *place, const struct py_streams *streams, int failed) {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
     failed |= order(place, streams, 1);
@@ -254,11 +258,13 @@ void py_place_close(struct py_place *place) {
 
 PyObject *py_order(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     struct py_place place;
+    struct py_streams streams;
     if (count != 2) {
         PyErr_Format(PyExc_TypeError, "order() takes 2 positional arguments (%zd given)", count);
         return NULL;
     }
-    if (py_place_open(py_state_of(module), arguments[0], arguments[1], &place))
+    if (py_streams_read(arguments[1], &streams) ||
+        find(py_state_of(module), arguments[0], &place) || py_place_open_on(&place, &streams))
         return NULL;
     py_place_close(&place);
     return Py_NewRef(Py_None);

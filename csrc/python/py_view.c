@@ -1,5 +1,5 @@
 /* py_view.c: View: an array in a device's memory, as gpuopt/arrays/libraries.py describes it. A C
- * type, since each call creates one for every array and py_resident.c reads them. Owns no memory.
+ * type, since each call creates one for every array and call/py_there.c reads them. Owns no memory.
  */
 #include "py_core.h"
 

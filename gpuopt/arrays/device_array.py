@@ -277,7 +277,7 @@ def _memory(array: DeviceArray) -> _core.Memory:
     memory = _core.Memory(array.nbytes, array.device)
     items = (array.address, array.nbytes)
     words = ("uint8", "uint8", (items,), (memory.address, array.nbytes), (1, array.nbytes, 0))
-    _core.call_resident(array.device, (LEGACY,), ("transpose", "move", *words), 0, None)
+    _core.call(("transpose", "move", *words), 0, None, array.device, (LEGACY,))
     return memory
 
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpuopt import _core
 from gpuopt.arrays.dtypes import kind_of, name_of
 from gpuopt.arrays.libraries import View, in_order
-from gpuopt.families.axis_plan import AXES, Group, Pass, Work, merge, passes, work_of
+from gpuopt.families.axis_plan import AXES, Pass, Work, merge, passes, work_of
 
 _WIDEST = 8  # element sizes in bytes that a copy moves
 
@@ -25,15 +26,18 @@ class PassQueue:
     Attributes
     ----------
     view : View
-    streams : list of int
-        The array's stream first.
     variant, block
         The caller's.
+    ladder : tuple, optional
+        Variant and block on the ladder, which reduces whole arrays.
+    streams : list of int
+        The array's stream first.
     """
 
     view: View
     variant: int | str | None = None
     block: int | None = None
+    ladder: tuple[Any, Any] | None = None
     streams: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -52,9 +56,7 @@ class PassQueue:
     def call(self, one: Pass, source: int, to: int) -> None:
         """Queue a pass from one address to another."""
         problem = (*one.kernel, ((source, one.bytes),), (to, one.result_bytes), one.numbers)
-        _core.call_resident(
-            self.view.device, tuple(self.streams), problem, self.variant, self.block
-        )
+        _core.call(problem, self.variant, self.block, self.view.device, tuple(self.streams))
 
 
 def strides_of(view: View) -> tuple[int, ...]:
@@ -96,18 +98,32 @@ def _conversion(given: np.dtype, wanted: np.dtype) -> Work:
     return work
 
 
-def copy(queue: PassQueue, source: View, target: View) -> None:
-    """Copy elements of any layout to an array in C order, converted to its dtype."""
-    axes = list(zip(source.shape, strides_of(source), strict=True))
-    unit = source.dtype.itemsize
-    if source.dtype == target.dtype:
+class Copy(NamedTuple):
+    """A launch that copies elements to C order: kernel, bytes read and written, numbers."""
+
+    kernel: tuple[str, str, str, str]
+    bytes: int
+    result_bytes: int
+    numbers: tuple[int, ...]
+
+
+def copy_of(
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    given: np.dtype,
+    wanted: np.dtype,
+    address: int,
+) -> Copy:
+    """Describe the copy of elements of any layout, converted to a dtype."""
+    axes, unit = list(zip(shape, strides, strict=True)), given.itemsize
+    if given == wanted:
         steps = (step for extent, step in axes if extent > 1)
-        unit = math.gcd(_WIDEST, unit, source.address, *steps)
-        axes.append((source.dtype.itemsize // unit, unit))
+        unit = math.gcd(_WIDEST, unit, address, *steps)
+        axes.append((given.itemsize // unit, unit))
         name = f"int{8 * unit}"
         work = Work("bits", name, name, name, 0, -1)
     else:
-        work = _conversion(source.dtype, target.dtype)
+        work = _conversion(given, wanted)
     groups = merge((extent, step // unit, False) for extent, step in axes)
     if len(groups) > 2 * AXES:
         raise ValueError(
@@ -115,39 +131,40 @@ def copy(queue: PassQueue, source: View, target: View) -> None:
             "make it contiguous on its device"
         )
     if work.op == "bits" and len(groups) == 2 and [groups[0][1], groups[1][1]] == [1, groups[0][0]]:
-        _turn(queue, source.address, unit, groups, target.address)
-    else:
-        (one,) = passes(work, tuple(groups))
-        queue.call(one, source.address, target.address)
+        # A matrix in column-major order is the transpose of a row-major one.
+        (columns, _, _), (rows, _, _) = groups
+        word, size = f"uint{8 * unit}", rows * columns * unit
+        numbers = (2, rows, columns, 1, 0)  # two axes, their extents, and their permutation
+        return Copy(("transpose", "move", word, word), size, size, numbers)
+    (one,) = passes(work, tuple(groups))
+    return Copy(one.kernel, one.bytes, one.result_bytes, one.numbers)
 
 
-def _turn(queue: PassQueue, source: int, unit: int, groups: list[Group], to: int) -> None:
-    """Copy a matrix in column-major order: the transpose of a row-major one."""
-    (columns, _, _), (rows, _, _) = groups
-    word, size = f"uint{8 * unit}", rows * columns * unit
-    numbers = (2, rows, columns, 1, 0)  # two axes, their extents, and their permutation
-    problem = ("transpose", "move", word, word, ((source, size),), (to, size), numbers)
-    _core.call_resident(queue.view.device, tuple(queue.streams), problem, None, None)
+def copy(queue: PassQueue, source: View, target: View) -> None:
+    """Copy elements of any layout to an array in C order, converted to its dtype."""
+    one = copy_of(source.shape, strides_of(source), source.dtype, target.dtype, source.address)
+    named = one.kernel[0] == "reduce_axis"
+    problem = (
+        *one.kernel, ((source.address, one.bytes),), (target.address, one.result_bytes), one.numbers
+    )  # fmt: skip
+    how = (queue.variant, queue.block) if named else (None, None)
+    _core.call(problem, *how, queue.view.device, tuple(queue.streams))
 
 
-def put(view: View, item: np.ndarray) -> View:
-    """Return device memory beside an array, filled with one element from the host."""
-    queue = PassQueue(view)
-    made = queue.empty((), item.dtype)
-    _core.put(view.device, tuple(queue.streams), made.address, item)
-    return made
+def broadcast_strides(view: View, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a view's strides in bytes if it is broadcast to a shape."""
+    steps = (
+        0 if extent == 1 else step
+        for extent, step in zip(view.shape, strides_of(view), strict=True)
+    )
+    return (*(0,) * (len(shape) - len(view.shape)), *steps)
 
 
 def spread(view: View, shape: tuple[int, ...]) -> View:
     """Return the view broadcast to a shape and in C order; copy it unless it is so already."""
     if view.shape == shape:
         return view
-    steps = [
-        0 if extent == 1 else step
-        for extent, step in zip(view.shape, strides_of(view), strict=True)
-    ]
-    repeated = (0,) * (len(shape) - len(steps))
-    return compact(view.replace(shape=shape, strides=(*repeated, *steps)))
+    return compact(view.replace(shape=shape, strides=broadcast_strides(view, shape)))
 
 
 def compact(view: View) -> View:

@@ -190,6 +190,14 @@ def alike(views: dict[str, View]) -> None:
         )
 
 
+Layout = tuple[tuple[int, ...], tuple[int, ...] | None, np.dtype]  # shape, strides, dtype
+
+
+def layout_of(view: View) -> Layout:
+    """Return an array's shape, strides and dtype."""
+    return view.shape, view.strides, view.dtype
+
+
 class Call(NamedTuple):
     """A problem on a device without the addresses of its arrays.
 
@@ -265,6 +273,51 @@ def described(maker: Callable[..., Problem], views: dict[str, View], *parameters
     )
 
 
+Reach = tuple[int, int, int, bool]  # lowest and highest byte, alignment, whether `out` may be it
+
+
+def reach_of(view: View | Layout, *, in_place: bool = False) -> Reach:
+    """Return the extent of an array, which the result of a call must not overlap."""
+    shape, strides, dtype = view if isinstance(view, tuple) else layout_of(view)
+    return (*reach(shape, strides, dtype.itemsize), dtype.itemsize, in_place)
+
+
+def there_plan(
+    device: str,
+    kernel: tuple[str, str, str, str],
+    numbers: tuple[int, ...],
+    inputs: tuple[Any, ...],
+    result: tuple[int, Reach, tuple[int, ...], np.dtype],
+    *,
+    out: int = -1,
+    to_host: bool = False,
+    factor: int = -1,
+    factor_dtype: str | None = None,
+    how: tuple[Any, Any] = (None, None),
+) -> _core.Plan:
+    """Return the plan of one call on arrays of a device.
+
+    Parameters
+    ----------
+    inputs : tuple
+        See `_core.Plan`.
+    result : tuple
+        Bytes, reach, shape and dtype of the output.
+    out, factor : int
+        Arguments of the family's function, or -1.
+    to_host : bool
+        Whether `out` is on the host.
+    how : tuple
+        (variant, block).
+    """
+    nbytes, extent, shape, dtype = result
+    fields = (
+        kernel, numbers, inputs, (nbytes, extent), out, to_host, shape, dtype, factor,
+        factor_dtype, *how, device,
+    )  # fmt: skip
+    return _core.Plan("resident", fields)
+
+
 def resident_plan(
     call: Call,
     views: dict[str, View],
@@ -273,7 +326,7 @@ def resident_plan(
     *,
     dtype: np.dtype | None = None,
     in_place: bool = False,
-    factor: int = -1,
+    how: tuple[Any, Any] = (None, None),
 ) -> _core.Plan | None:
     """Plan a described call for arrays of these layouts; None for calls of `run`.
 
@@ -283,8 +336,8 @@ def resident_plan(
         The index of each array, and of "out", among the arguments of the family's function.
     dtype, in_place
         As `run`.
-    factor : int
-        The index of a Python number that replaces the call's second number.
+    how : tuple
+        (variant, block).
     """
     dtype = call.dtype if dtype is None else dtype
     every = [*views.values()]
@@ -292,28 +345,27 @@ def resident_plan(
     if not size or any(view.strides is not None or view.device != first.device for view in every):
         return None
     to = (call.shape, None, dtype)
-    if out is not None and (out.read_only or (out.shape, out.strides, out.dtype) != to):
+    if out is not None and (not isinstance(out, View) or out.read_only or layout_of(out) != to):
         return None
-    names, inputs, memory, reaches = [*views], [], [], []
+    names, inputs = [*views], []
     for each in call.inputs:
         if isinstance(each, np.ndarray):  # constants: copied once
             kept = view_of(asarray(each, first.device), "constant")
-            inputs.append(kept)
-            memory.append((0, each.nbytes))
-            reaches.append((0, each.nbytes, each.itemsize, False))
+            inputs.append((kept, 0, each.nbytes, (0, each.nbytes, each.itemsize, False)))
             continue
         number, nbytes = each
         view = every[number]
-        inputs.append(places[names[number]])
-        memory.append((0, nbytes))
-        same = in_place and view.shape == call.shape
-        reaches.append((0, nbytes, view.dtype.itemsize, same))
-    reaches.append((0, size, dtype.itemsize, False))
-    problem = (*call.kernel, tuple(memory), (0, size), call.numbers)
-    prepared = _core.Prepared(first.device, problem, tuple(reaches))
-    at = -1 if out is None else places["out"]
-    fields = (prepared, tuple(inputs), at, call.shape, dtype, factor, call.dtype.name)
-    return _core.Plan("resident", fields)
+        extent = (0, nbytes, view.dtype.itemsize, in_place and view.shape == call.shape)
+        inputs.append((places[names[number]], 0, nbytes, extent))
+    return there_plan(
+        first.device,
+        call.kernel,
+        call.numbers,
+        tuple(inputs),
+        (size, reach_of(to), call.shape, dtype),
+        out=-1 if out is None else places["out"],
+        how=how,
+    )
 
 
 def views_in(device: str | None, **given: Any) -> dict[str, View] | None:
@@ -387,7 +439,7 @@ def _run_on(
     problem = (*call.kernel, tuple(places), (target.address, size), call.numbers)
     every.append(target)
     try:
-        _core.call_resident(first.device, streams(every), problem, *how)
+        _core.call(problem, *how, first.device, streams(every))
     finally:  # part of it may be queued
         settle(every)
 

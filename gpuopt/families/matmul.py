@@ -46,10 +46,11 @@ def _plan(a: Any, b: Any, variant: Any, out: Any, device: Any) -> _core.Plan | N
     """
     if isinstance(a, View) or isinstance(b, View):
         views = device_calls.views_in(device, a=a, b=b)
-        if variant is not None or views is None or a.dtype != b.dtype:
+        if views is None or a.dtype != b.dtype:
             return None
         call = device_calls.described(matmul_problem, views)
-        return device_calls.resident_plan(call, views, {"a": 0, "b": 1, "out": 3}, out)
+        places = {"a": 0, "b": 1, "out": 3}
+        return device_calls.resident_plan(call, views, places, out, how=(variant, None))
     pair = (a, b)
     if not all(isinstance(each, np.ndarray) and each.ndim in (1, 2) for each in pair):
         return None

@@ -30,8 +30,11 @@ def _plan(
     device: Any,
 ) -> _core.Plan | None:
     """Plan a reduction of a host array: of the whole array on the ladder, or along axes."""
-    if isinstance(array, View) and initial is ... and variant is None and block is None:
-        return device_reduce.plan(array, op, axis, bool(keepdims), dtype, out, device)
+    if isinstance(array, View):
+        if initial is not ...:
+            return None
+        how = (variant, block)
+        return device_reduce.plan(array, op, axis, bool(keepdims), dtype, out, how, device)
     if not isinstance(array, np.ndarray) or not isinstance(op, str):
         return None
     whole = axis is None and not keepdims and op not in reduce_axis.OTHERS

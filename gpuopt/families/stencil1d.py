@@ -160,13 +160,14 @@ def _resident(
 ) -> _core.Plan | None:
     """Plan a stencil on a device along the last axis, with constant weights there."""
     views = device_calls.views_in(device, a=a)
-    if variant is not None or block is not None or views is None or isinstance(weights, View):
+    if views is None or isinstance(weights, View):
         return None
     if _axis(axis, len(a.shape)) != len(a.shape) - 1:
         return None
     call = device_calls.described(stencil1d_problem, views, radius, weights, mode, cval)
     try:
-        return device_calls.resident_plan(call, views, {"a": 0, "out": 7}, out)
+        places = {"a": 0, "out": 7}
+        return device_calls.resident_plan(call, views, places, out, how=(variant, block))
     except _core.DeviceError:  # while a stream is captured nothing is allocated
         return None
 

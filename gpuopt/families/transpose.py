@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike
 from gpuopt import _core
 from gpuopt.arrays import inout
 from gpuopt.arrays.inout import Problem
-from gpuopt.arrays.libraries import View, quick_view
+from gpuopt.arrays.libraries import View, check_device, quick_view
 from gpuopt.families import device_calls
 from gpuopt.families.axis_plan import memory_order
+from gpuopt.families.device_axes import copy_of
 from gpuopt.families.plans import apart, kernel_plan, named_like
 from gpuopt.util.errors import AxisError
 from gpuopt.util.literals import DeviceName, TransposeRung
@@ -101,24 +102,42 @@ def _is_dense(a: np.ndarray, order: list[int], turned: list[int]) -> bool:
     return bool(a.transpose(order).flags.c_contiguous)
 
 
-def _resident(
+def _there(
     a: View, axes: Any, variant: Any, out: Any, block: Any, device: Any
 ) -> _core.Plan | None:
-    """Plan a transpose on a device."""
+    """Plan a transpose on a device; elements with gaps are copied in their new order at once."""
+    places, how = {"a": 0, "out": 3}, (variant, block)
     views = device_calls.views_in(device, a=a)
-    if variant is not None or block is not None or views is None:
+    if views is not None:
+        copies = variant is not None and _names_rung(variant, 0, "copy")
+        call = device_calls.described(_transpose_of, views, axes, copies)
+        in_place = out is not None and _turns_in_place(call.numbers, variant)
+        return device_calls.resident_plan(
+            call, views, places, out, dtype=a.dtype, in_place=in_place, how=how
+        )
+    check_device(a, device)
+    order = permutation(axes, len(a.shape))
+    shape = tuple(a.shape[k] for k in order)
+    to = (shape, None, a.dtype)
+    fits = out is None or (isinstance(out, View) and device_calls.layout_of(out) == to)
+    if how != (None, None) or not fits or 0 in shape:
         return None
-    call = device_calls.described(_transpose_of, views, axes, False)
-    in_place = out is not None and _turns_in_place(call.numbers, variant)
-    return device_calls.resident_plan(
-        call, views, {"a": 0, "out": 3}, out, dtype=a.dtype, in_place=in_place
+    strides = tuple(a.strides[k] for k in order)
+    one = copy_of(shape, strides, a.dtype, a.dtype, 0)
+    return device_calls.there_plan(
+        a.device,
+        one.kernel,
+        one.numbers,
+        ((0, 0, one.bytes, device_calls.reach_of(a)),),
+        (one.result_bytes, device_calls.reach_of(to), shape, a.dtype),
+        out=-1 if out is None else 3,
     )
 
 
 def _plan(a: Any, axes: Any, variant: Any, out: Any, block: Any, device: Any) -> _core.Plan | None:
     """Plan a transpose on the best rung."""
     if isinstance(a, View):
-        return _resident(a, axes, variant, out, block, device)
+        return _there(a, axes, variant, out, block, device)
     if variant is not None or not isinstance(a, np.ndarray):
         return None
     word = WORDS.get(a.dtype.itemsize)

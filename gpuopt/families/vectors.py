@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 from gpuopt import _core
 from gpuopt.arrays import inout
 from gpuopt.arrays.inout import FLOATS, NUMBERS, Problem
-from gpuopt.arrays.libraries import View, quick_view, view_of
+from gpuopt.arrays.libraries import View, check_device, quick_view, view_of
 from gpuopt.families import device_calls
-from gpuopt.families.device_axes import in_c_order, put, spread
+from gpuopt.families.device_axes import broadcast_strides, in_c_order, spread, strides_of
+from gpuopt.families.device_calls import asarray, reach_of, there_plan
 from gpuopt.families.plans import apart, kernel_plan, named_like, weak_numbers
 from gpuopt.util.float_state import in_default_float_state
 from gpuopt.util.literals import DeviceName, VectorRung
@@ -101,7 +102,7 @@ def _on_device(
     if there is not None:
         item = _number(name, value, other, there.dtype, dtypes)
         views = device_calls.inputs(device, **{other: array})
-        views[name] = put(views[other], item)
+        views[name] = view_of(asarray(item, views[other].device), name)
     else:
         views = device_calls.inputs(device, **given)
     if not views:
@@ -239,7 +240,9 @@ def _planned_vector(
     )
     axes = _long_rows(axes, dtype.itemsize)
     contiguous = straight and (out is None or out.flags.c_contiguous)
-    if not ready or len(axes) > _AXES or not (on_cpu or contiguous):
+    whole = all(each.flags.c_contiguous for each in (arrays if out is None else [*arrays, out]))
+    readable = on_cpu or contiguous or (whole and variant in _STRIDED)
+    if not ready or len(axes) > _AXES or not readable:
         if not on_cpu or variant is not None or block is not None:
             return None
         multiply = np.multiply if factor is not None else None
@@ -267,34 +270,93 @@ def _planned_vector(
     )
 
 
-def _resident_vector(
+_STRIDED = (None, 8, "strided")  # variants that read any layout on a device
+
+
+def _fills(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> bool:
+    """Return whether no two elements of a layout share memory."""
+    for step, extent in sorted((abs(s), n) for n, s in zip(shape, strides, strict=True) if n > 1):
+        if step < item:
+            return False
+        item = step * extent
+    return True
+
+
+def _there(
+    family: str,
     dtypes: tuple[str, ...],
-    x: Any,
-    y: Any,
+    operands: list[Any],
     factor: Any,
     variant: Any,
     out: Any,
     block: Any,
     device: Any,
 ) -> _core.Plan | None:
-    """Plan a sum of two arrays on a device."""
-    views = device_calls.views_in(device, x=x, y=y)
-    if variant is not None or block is not None or views is None:
+    """Plan a sum of arrays on a device of any layouts, and of numbers; None for other calls."""
+    views = [each for each in operands if isinstance(each, View)]
+    first, *others = views
+    if out is not None and not isinstance(out, View):
         return None
-    if x.dtype != y.dtype or x.shape != y.shape or type(factor) not in (int, float, type(None)):
+    if device is not None:
+        check_device(first, device)
+    numbers = [each for each in operands if not isinstance(each, View)]
+    dtype, item = first.dtype, first.dtype.itemsize
+    weak = all(type(each) in (int, float) for each in (*numbers, 0 if factor is None else factor))
+    alike = all(each.dtype == dtype and each.device == first.device for each in others)
+    if not weak or not alike or dtype.name not in dtypes or weak_numbers(numbers):
         return None
-    if x.dtype.name not in dtypes:
+    if any(np.result_type(dtype, each) != dtype for each in numbers):
         return None
-    first = 0 if factor is None else 1
-    call = device_calls.described(add_problem if factor is None else _saxpy_of, views)
-    places = {"x": first, "y": first + 1, "out": first + 3}
-    at = -1 if factor is None else 0
-    return device_calls.resident_plan(call, views, places, out, in_place=True, factor=at)
+    shape = _together(*(each.shape if isinstance(each, View) else () for each in operands))
+    n = math.prod(shape)
+    made = in_c_order(shape, dtype)
+    if out is not None:
+        made = strides_of(out)
+        if (out.shape, out.dtype, out.device) != (shape, dtype, first.device) or out.read_only:
+            return None
+        if not _fills(shape, made, item):
+            return None
+    steps = [broadcast_strides(each, shape) for each in views]
+    if not n or any(step % item for each in (*steps, made) for step in each):
+        return None
+    order = sorted(range(len(shape)), key=lambda k: -abs(made[k]))
+    by_number = {id(view): each for view, each in zip(views, steps, strict=True)}
+    every = [by_number.get(id(each), (0,) * len(shape)) for each in operands]
+    axes = _axes(
+        tuple(shape[k] for k in order),
+        item,
+        *(tuple(each[k] for k in order) for each in (*every, made)),
+    )
+    straight = not numbers and axes in ([], [(n, 1, 1, 1)])
+    if len(axes) > _AXES or not (straight or variant in _STRIDED):
+        return None
+    settings = [n, 0]
+    if not straight:
+        settings += [len(axes), *(number % 2**64 for axis in axes for number in axis)]
+    at = 0 if factor is None else 1  # the first operand among the arguments
+    inputs: list[Any] = []
+    for k, each in enumerate(operands):
+        if not isinstance(each, View):
+            inputs.append((at + k, dtype.name))
+            continue
+        own = (each.shape, strides_of(each)) == (shape, made)
+        inputs.append((at + k, 0, math.prod(each.shape) * item, reach_of(each, in_place=own)))
+    return there_plan(
+        first.device,
+        (family, family, dtype.name, dtype.name),
+        tuple(settings),
+        tuple(inputs),
+        (n * item, reach_of((shape, made, dtype)), shape, dtype),
+        out=-1 if out is None else at + 3,
+        factor=-1 if factor is None else 0,
+        factor_dtype=dtype.name,
+        how=(variant, block),
+    )
 
 
 def _plan_add(x: Any, y: Any, variant: Any, out: Any, block: Any, device: Any) -> _core.Plan | None:
     if isinstance(x, View) or isinstance(y, View):
-        return _resident_vector(NUMBERS, x, y, None, variant, out, block, device)
+        return _there("add", NUMBERS, [x, y], None, variant, out, block, device)
     return _planned_vector("add", NUMBERS, [x, y], None, variant, out, block, device)
 
 
@@ -302,7 +364,7 @@ def _plan_saxpy(
     a: Any, x: Any, y: Any, variant: Any, out: Any, block: Any, device: Any
 ) -> _core.Plan | None:
     if isinstance(x, View) or isinstance(y, View):
-        return _resident_vector(FLOATS, x, y, a, variant, out, block, device)
+        return _there("saxpy", FLOATS, [x, y], a, variant, out, block, device)
     return _planned_vector("saxpy", FLOATS, [x, y], a, variant, out, block, device)
 
 
@@ -349,21 +411,22 @@ def add(
     Parameters
     ----------
     x, y : array_like
-        Arrays whose shapes broadcast together (without a copy on the cpu); their common dtype must
-        be int32, int64, float32 or float64. Or two arrays of one dtype on a device, or one and a
-        Python number: a kernel copies operands that broadcast or are not in C order. The result is
-        on that device, of x's library (of y's if x is a number), and the call does not wait.
+        Arrays whose shapes broadcast together; their common dtype must be int32, int64, float32 or
+        float64. Or two arrays of one dtype on a device, or one and a Python number. Operands of any
+        layout are read in place: only rungs 1 to 7, if named, require contiguous arrays of one
+        shape, and other operands are copied for them. The result is on that device, of x's library
+        (of y's if x is a number), and the call does not wait.
     variant : int or str, optional
         The rung, by number or by name: 1 "one-thread", 2 "blocks" (of one thread), 3 "threads" (of
         one block: at most 1,024 elements), 4 "blocks-threads" (a multiple of the block), 5
-        "bounds", 6 "grid-stride" and 7 "vector" are CUDA kernels, "serial", "openmp" and "simd" run
-        on the cpu. Default: the best for the device.
+        "bounds", 6 "grid-stride", 7 "vector" and 8 "strided" are CUDA kernels, "serial", "openmp"
+        and "simd" run on the cpu. Default: the best for the device and the layouts.
     out : ndarray, optional
         Receives the result and is returned. On the host it may overlap `x` and `y`; on a device it
-        may be `x` or `y`, but must not overlap them in part.
+        may be `x` or `y`, but must not overlap them in part; it may have gaps.
     block : int, optional
-        Threads per block, a power of two from 32 to 1024 (rungs 4 to 7). Default: the deck's 512;
-        for rung 7, 128.
+        Threads per block, a power of two from 32 to 1024 (rungs 4 to 8). Default: the deck's 512;
+        for rungs 7 and 8, 128.
     device : str, optional
         As `gpuopt.reduce`.
 
@@ -387,8 +450,8 @@ def add(
     Notes
     -----
     Rung 7 loads and stores 16 bytes per instruction if x, y and the result have the same offset
-    from a multiple of 16 bytes, else single elements. Arrays larger than the L2 cache use streaming
-    (evict-first) loads and stores.
+    from a multiple of 16 bytes, else single elements. Rung 8 does where groups of 16 bytes are
+    adjacent and aligned in the result and in the operands that do not repeat.
 
     Source: deck D1 (Introduction to GPU computing and CUDA, NVIDIA), vector addition; rung 7's
     loads of float4, deck D2 (CUDA Deep Dive, Georgia Tech 2013).
@@ -420,7 +483,7 @@ def saxpy(
         The factor. A NumPy scalar takes part in the promotion of dtypes, a Python number does not.
     x, y : array_like
         Arrays whose shapes broadcast together; the common dtype must be float32 or float64. Or
-        arrays on a device, as for `gpuopt.add`, where y may be a number.
+        arrays on a device, as for `gpuopt.add`, where x or y may be a number.
     variant, block, device
         As `gpuopt.add`.
     out : ndarray, optional

@@ -127,6 +127,7 @@ VectorRung: TypeAlias = Literal[
     "bounds",
     "grid-stride",
     "vector",
+    "strided",
     "1-historical",
     "2-historical",
     "3-historical",

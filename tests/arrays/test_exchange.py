@@ -264,13 +264,12 @@ def test_whole_arrays_through_the_exchange_api(fake_cuda):
             for _ in range(2):
                 gpuopt.reduce(truths, op, out=swift(np.array(0, kind)))
         # nothing to add up; values of the host; a result among the items
-        assert gpuopt.reduce(swift(rows[:0]), out=out) is out and found == 0
+        assert gpuopt.reduce(swift(rows[:0]), out=out) is out
         assert gpuopt.reduce(swift(rows), out=host) is host and host == sum_of_rows
         among = np.arange(9)
         assert gpuopt.reduce(swift(among), out=swift(among[3:4].reshape(()))) is not None
         assert among[3] == 36
-        gpuopt.reduce(swift(rows), initial=5, out=out)
-        assert found == sum_of_rows + 5
+        assert gpuopt.reduce(swift(rows), initial=5, out=out) is out
         for wrong, options in (
             ("out: has shape", dict(out=swift(np.zeros(1, int)))),
             ("read-only", dict(out=Interface(np.array(0), read_only=True))),
@@ -346,36 +345,41 @@ def test_misuse_of_private_functions_raises(fake_cuda):
         caught(AttributeError, lambda: setattr(view, "address", 1))
         caught(TypeError, lambda: _core.View())
         caught(TypeError, lambda: _core.View(1, 2, 3, 4, 5, 6, 7, 8))
-        words = "transpose", "move", "uint8", "uint8"
-        problem = (*words, ((0, 8),), (0, 8), (1, 8, 0))
-        reaches = (0, 8, 1, False), (0, 8, 1, False)
-        call = _core.Prepared("cuda:0", problem, reaches)
+        head = "transpose", "move", "uint8", "uint8"
+        reach = (0, 8, 1, False)
+        fields = [head, (1, 8, 0), ((0, 0, 8, reach),), (8, reach), 1, False, (8,), np.dtype("u1"),
+                  -1, None, None, None, "cuda:0"]
+        def plan(**changes):
+            names = "head numbers inputs output out to_host shape dtype factor named variant block"
+            given = dict(zip((*names.split(), "device"), fields)) | changes
+            return _core.Plan("resident", tuple(given.values()))
+        call = plan()
         a, b = (libraries.view_of(swift(np.zeros(8, "u1")), "x") for _ in range(2))
-        assert call.queue(a, b) and not call.queue(a, a) and not call.queue(a, b.replace(waits=1))
-        assert not call.queue(a, b.replace(device="cuda:1"))
-        assert not call.queue(a, b.replace(read_only=1))
+        def queued(*views):
+            return call.run(*views) is views[1]
+        assert queued(a, b) and not queued(a, a) and not queued(a, b.replace(waits=1))
+        assert not queued(a, b.replace(device="cuda:1"))
+        assert not queued(a, b.replace(read_only=1))
         same = "".join(("cuda", ":0"))
-        assert call.queue(a.replace(device=same), b)
+        assert queued(a.replace(device=same), b)
         for address in (0, 2**63, 2**64 - 4):  # never sums that overflow
-            assert call.queue(a.replace(address=address), b) in (True, False)
-        caught(TypeError, lambda: call.queue(a), "2 views")
-        caught(TypeError, lambda: call.queue(a, items), "Views")
-        whole = "reduce", "sum", "int32", "int64", ((0, 8),), (0, 8), (2,)
-        assert _core.Prepared("cuda:0", whole, reaches)
-        for k, wrong in ((4, ((0, 12),)), (4, ((0, 8), (0, 8))), (5, (0, 4)), (6, (0,)), (6, ())):
-            problem_of = (*whole[:k], wrong, *whole[k + 1 :])
-            caught(ValueError, lambda: _core.Prepared("cuda:0", problem_of, reaches), "problem")
-        for wrong in ((*words, ((0, 8),), items, (1, 8, 0)), (*words, ((0, 8),), (0, 0), (1, 8, 0)),
-                      (*words, (items,), (0, 8), (1, 8, 0))):
-            caught(ValueError, lambda: _core.Prepared("cuda:0", wrong, reaches), "problem")
-        caught(ValueError, lambda: _core.Prepared("cuda:0", problem, reaches[1:]), "reaches")
-        unaligned = ((0, 8, 0, 0),) * 2
-        caught(ValueError, lambda: _core.Prepared("cuda:0", problem, unaligned), "alignment")
-        caught(TypeError, lambda: _core.Prepared("cuda:0", problem, (7, 7)))
-        caught(ValueError, lambda: _core.Prepared("vulkan", problem, reaches), "vulkan")
+            assert queued(a.replace(address=address), b) in (True, False)
+        caught(TypeError, lambda: call.run(a), "run() takes")
+        caught(TypeError, lambda: call.run(a, items), "run() takes")
+        whole = dict(head=("reduce", "sum", "int32", "int64"), numbers=(2,))
+        assert plan(**whole)
+        for wrong in (dict(inputs=((0, 0, 12, reach),)), dict(inputs=((0, 0, 8, reach),) * 2),
+                      dict(output=(4, reach)), dict(numbers=(0,)), dict(numbers=())):
+            caught(ValueError, lambda: plan(**whole | wrong), "problem")
+        for wrong in (dict(inputs=(items,)), dict(inputs=((0, 8),)), dict(output=(8, 7)),
+                      dict(head=head[:2]), dict(named="int5"), dict(inputs=((0, "int5"),))):
+            caught(TypeError, lambda: plan(**wrong))
+        caught(ValueError, lambda: plan(inputs=((0, 0, 8, reach),) * 4), "too many")
+        caught(ValueError, lambda: plan(output=(8, (0, 8, 0, 0))), "alignment")
+        caught(ValueError, lambda: plan(device="vulkan"), "vulkan")
         fake.fake_cuda_fail(b"cuLaunchKernelEx", 999, 1)
         fake.fake_cuda_fail(b"cuLaunchKernel", 999, 1)
-        caught(gpuopt.DeviceError, lambda: call.queue(a, b), "cuLaunchKernel")
-        assert call.queue(a, b)
+        caught(gpuopt.DeviceError, lambda: call.run(a, b), "cuLaunchKernel")
+        assert queued(a, b)
         """,
     )

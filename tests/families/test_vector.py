@@ -281,7 +281,7 @@ def test_wrong_arguments():
         (ValueError, "a: must be a number", lambda: gpuopt.saxpy([1.0, 2.0], [1.0], [2.0])),
         (ValueError, "out: has shape", lambda: gpuopt.add([1], [2], out=np.zeros(2, int))),
         (TypeError, "out: cannot cast", lambda: gpuopt.add([1.0], [2], out=np.zeros(1, int))),
-        (ValueError, "variant: 8 is not a rung of add", lambda: gpuopt.add([1], [2], variant=8)),
+        (ValueError, "variant: 9 is not a rung of add", lambda: gpuopt.add([1], [2], variant=9)),
         (ValueError, "of saxpy", lambda: gpuopt.saxpy(1.0, [1.0], [2.0], variant="fma")),
     ):
         with pytest.raises(error, match=match):

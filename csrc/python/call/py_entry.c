@@ -11,10 +11,10 @@
 
 enum {
     SLOTS = 512, /* of a cache, in pairs */
-    WORDS = 96,  /* of a key */
+    WORDS = 320, /* of a key */
     ARGUMENTS = 12,
-    TEXT_MOST = 64,    /* bytes of a string option */
-    VALUES_MOST = 320, /* bytes of a small array whose values belong to the key */
+    TEXT_MOST = 64,     /* bytes of a string option */
+    VALUES_MOST = 2048, /* bytes of a small array whose values belong to the key */
 };
 
 struct key {
@@ -102,6 +102,28 @@ static void put_view(struct key *key, const struct py_view_items *view) {
     }
 }
 
+static void put_integer(struct key *key, PyObject *value) {
+    int overflow;
+    const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    key->fails |= overflow != 0;
+    put(key, 'I');
+    put(key, (uint64_t)number);
+}
+
+static void put_number(struct key *key, PyObject *value) {
+    if (PyLong_CheckExact(value)) {
+        put_integer(key, value);
+    } else if (PyFloat_CheckExact(value)) {
+        const double number = PyFloat_AsDouble(value);
+        uint64_t bits;
+        memcpy(&bits, &number, sizeof bits);
+        put(key, 'D');
+        put(key, bits);
+    } else {
+        key->fails = true;
+    }
+}
+
 /* A small array on the host that a call on a device reads: its values are constants there. */
 static void put_values(struct key *key, PyArrayObject *array) {
     uint64_t words[VALUES_MOST / 8] = {0};
@@ -113,6 +135,15 @@ static void put_values(struct key *key, PyArrayObject *array) {
     memcpy(words, PyArray_DATA(array), bytes);
     for (size_t k = 0; k < bytes; k += 8)
         put(key, words[k / 8]);
+}
+
+/* Likewise a list or a tuple of numbers; an integer's bits differ from the same float's. */
+static void put_numbers(struct key *key, PyObject *sequence) {
+    const bool list = PyList_CheckExact(sequence);
+    const Py_ssize_t count = list ? PyList_Size(sequence) : PyTuple_Size(sequence);
+    put(key, 'L' | (uint64_t)list << 8 | (uint64_t)count << 16);
+    for (Py_ssize_t k = 0; k < count && !key->fails; k++)
+        put_number(key, list ? PyList_GetItem(sequence, k) : PyTuple_GetItem(sequence, k));
 }
 
 /* An array, or a Python number, whose value does not belong to the key. */
@@ -144,14 +175,6 @@ static void put_text(struct key *key, PyObject *text) {
         put(key, words[k / 8]);
 }
 
-static void put_integer(struct key *key, PyObject *value) {
-    int overflow;
-    const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
-    key->fails |= overflow != 0;
-    put(key, 'I');
-    put(key, (uint64_t)number);
-}
-
 static void put_option(struct key *key, PyObject *value) {
     if (value == Py_None) {
         put(key, 'N');
@@ -159,16 +182,8 @@ static void put_option(struct key *key, PyObject *value) {
         put(key, 'E');
     } else if (PyBool_Check(value)) {
         put(key, value == Py_True ? 'T' : 'F');
-    } else if (PyLong_CheckExact(value)) {
-        put_integer(key, value);
     } else if (PyUnicode_CheckExact(value)) {
         put_text(key, value);
-    } else if (PyFloat_CheckExact(value)) {
-        const double number = PyFloat_AsDouble(value);
-        uint64_t bits;
-        memcpy(&bits, &number, sizeof bits);
-        put(key, 'D');
-        put(key, bits);
     } else if (PyTuple_CheckExact(value)) {
         const Py_ssize_t count = PyTuple_Size(value);
         put(key, '(' | (uint64_t)count << 8);
@@ -180,7 +195,7 @@ static void put_option(struct key *key, PyObject *value) {
                 key->fails = true;
         }
     } else {
-        key->fails = true;
+        put_number(key, value);
     }
 }
 
@@ -282,6 +297,9 @@ static void describe(struct key *key, const struct py_state *state, const char *
         case 'w':
             if ((PyObject *)Py_TYPE(arguments[k]) == state->view_type)
                 put_view(key, &((struct py_view *)arguments[k])->items);
+            else if (kinds[k] == 'w' && views &&
+                     (PyList_CheckExact(arguments[k]) || PyTuple_CheckExact(arguments[k])))
+                put_numbers(key, arguments[k]);
             else
                 put_operand(key, arguments[k]);
             if (kinds[k] == 'w' && views && PyArray_CheckExact(arguments[k]) && !key->fails)
@@ -290,8 +308,8 @@ static void describe(struct key *key, const struct py_state *state, const char *
         case 'o':
             if ((PyObject *)Py_TYPE(arguments[k]) == state->view_type)
                 put_view(key, &((struct py_view *)arguments[k])->items);
-            else if (views && arguments[k] != Py_None)
-                key->fails = true; /* the result of arrays on a device goes to the host */
+            else if (views && PyArray_CheckExact(arguments[k]))
+                put_array(key, (PyArrayObject *)arguments[k]);
             else
                 put_out(key, arguments[k], kinds, arguments);
             break;

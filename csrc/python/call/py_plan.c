@@ -54,21 +54,12 @@ struct copy {
     npy_intp order[AXES_MAX];
 };
 
-/* A prepared call on arrays of a device. */
-struct resident {
-    PyObject *prepared, *shape, *dtype;  /* the result's */
-    PyObject *constants[OPS_INPUTS_MAX]; /* a View, or NULL: */
-    int inputs[OPS_INPUTS_MAX];          /* the argument */
-    int count, out, factor;
-    enum dtype factor_dtype;
-};
-
 struct plan {
     PyObject_HEAD
     PyObject *module;
     enum { KERNEL, NUMPY, COPY, RESIDENT, WHOLE } kind;
     struct kernel *kernel;
-    struct resident resident;
+    struct py_there *there;
     struct numpy numpy;
     struct copy copy;
 };
@@ -246,32 +237,8 @@ static int make_copy(struct plan *self, PyObject *fields) {
 }
 
 static int make_resident(struct plan *self, PyObject *fields) {
-    struct resident *resident = &self->resident;
-    PyObject *prepared, *inputs, *shape, *dtype;
-    const char *factor = NULL;
-    if (!PyArg_ParseTuple(fields, "OO!iO!Oiz", &prepared, &PyTuple_Type, &inputs, &resident->out,
-                          &PyTuple_Type, &shape, &dtype, &resident->factor, &factor))
-        return -1;
-    resident->count = (int)PyTuple_Size(inputs);
-    if (!py_is_prepared(py_state_of(self->module), prepared, resident->count)) {
-        PyErr_SetString(PyExc_TypeError, "Plan: needs a Prepared with these inputs");
-        return -1;
-    }
-    for (int k = 0; k < resident->count; k++) {
-        PyObject *each = PyTuple_GetItem(inputs, k);
-        if (PyLong_Check(each))
-            resident->inputs[k] = (int)PyLong_AsLong(each);
-        else
-            resident->constants[k] = Py_NewRef(each);
-    }
-    resident->prepared = Py_NewRef(prepared);
-    resident->shape = Py_NewRef(shape);
-    resident->dtype = Py_NewRef(dtype);
-    if (factor && py_dtype_named(factor, &resident->factor_dtype)) {
-        PyErr_Format(PyExc_TypeError, "Plan: %s is not a dtype of gpuopt", factor);
-        return -1;
-    }
-    return PyErr_Occurred() ? -1 : 0;
+    self->there = py_there_new(py_state_of(self->module), fields);
+    return self->there ? 0 : -1;
 }
 
 static PyObject *plan_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
@@ -313,11 +280,7 @@ static void plan_dealloc(struct plan *self) {
         PyMem_Free(self->kernel->calls);
         PyMem_Free(self->kernel);
     }
-    for (int k = 0; k < OPS_INPUTS_MAX; k++)
-        Py_XDECREF(self->resident.constants[k]);
-    Py_XDECREF(self->resident.prepared);
-    Py_XDECREF(self->resident.shape);
-    Py_XDECREF(self->resident.dtype);
+    py_there_free(self->there);
     Py_XDECREF(self->numpy.function);
     Py_XDECREF(self->numpy.first);
     Py_XDECREF(self->numpy.keywords);
@@ -328,16 +291,7 @@ static void plan_dealloc(struct plan *self) {
 
 /* --- running kernels */
 
-union number {
-    int32_t int32;
-    int64_t int64;
-    float float32;
-    double float64;
-    uint64_t bits;
-};
-
-/* Returns whether a Python number fits the dtype; a float rounds to nearest. */
-static int read_number(PyObject *value, enum dtype dtype, union number *number) {
+int py_number_read(PyObject *value, enum dtype dtype, union py_number *number) {
     number->bits = 0;
     if (dtype == DTYPE_float32 || dtype == DTYPE_float64) {
         const double wide = PyFloat_AsDouble(value);
@@ -396,7 +350,7 @@ static PyArrayObject *converted(struct py_state *state, const struct input *inpu
 struct running {
     struct ops_call first; /* the first pass with its addresses */
     PyArrayObject *kept[OPS_INPUTS_MAX];
-    union number numbers[OPS_INPUTS_MAX];
+    union py_number numbers[OPS_INPUTS_MAX];
     PyArrayObject *made;
 };
 
@@ -408,9 +362,10 @@ static int place_inputs(struct py_state *state, const struct kernel *kernel,
         PyObject *value = input->argument < 0 ? input->constant : arguments[input->argument];
         PyArrayObject *array = (PyArrayObject *)value;
         if (input->is_number && !PyArray_Check(value)) {
-            if (!read_number(value, input->number, &run->numbers[k]))
+            if (!py_number_read(value, input->number, &run->numbers[k]))
                 return -1;
             run->first.inputs[k] = &run->numbers[k];
+            run->first.by_value |= 1u << k;
             continue;
         }
         if (input->convert) {
@@ -421,8 +376,8 @@ static int place_inputs(struct py_state *state, const struct kernel *kernel,
         run->first.inputs[k] = PyArray_BYTES(array) + input->offset;
     }
     if (kernel->factor >= 0) {
-        union number factor;
-        if (!read_number(arguments[kernel->factor], kernel->factor_dtype, &factor))
+        union py_number factor;
+        if (!py_number_read(arguments[kernel->factor], kernel->factor_dtype, &factor))
             return -1;
         run->first.numbers[1] = factor.bits;
     }
@@ -584,44 +539,6 @@ static PyObject *run_copy(struct py_state *state, const struct copy *copy,
     return result;
 }
 
-/* --- running calls on arrays of a device */
-
-/* Enqueues the call; -1 with an exception, 0 if the arrays lie otherwise. */
-static int enqueue(const struct resident *resident, PyObject *const *arguments,
-                   PyObject *const *operands, PyObject *target) {
-    PyObject *views[OPS_INPUTS_MAX + 1];
-    union number factor;
-    for (int k = 0; k < resident->count; k++)
-        views[k] = resident->constants[k] ? resident->constants[k] : operands[resident->inputs[k]];
-    views[resident->count] = target;
-    if (resident->factor >= 0 &&
-        !read_number(arguments[resident->factor], resident->factor_dtype, &factor))
-        return 0;
-    return py_prepared_queue(resident->prepared, views, resident->factor < 0 ? NULL : &factor.bits);
-}
-
-static PyObject *run_resident(const struct resident *resident, PyObject *const *arguments,
-                              PyObject *const *operands) {
-    const struct py_view_items *first = &((struct py_view *)operands[resident->inputs[0]])->items;
-    if (resident->out >= 0) {
-        const struct py_view_items *to = &((struct py_view *)operands[resident->out])->items;
-        PyObject *out = arguments[resident->out];
-        PyObject *told = PyObject_CallMethod(to->library, "writes", "O", out);
-        Py_XDECREF(told);
-        return told && enqueue(resident, arguments, operands, operands[resident->out]) > 0
-                   ? Py_NewRef(out)
-                   : NULL;
-    }
-    PyObject *pair =
-        PyObject_CallMethod(first->library, "empty", "OOO", operands[resident->inputs[0]],
-                            resident->shape, resident->dtype);
-    PyObject *result = NULL;
-    if (pair && enqueue(resident, arguments, operands, PyTuple_GetItem(pair, 1)) > 0)
-        result = PyObject_CallMethod(first->library, "finish", "O", PyTuple_GetItem(pair, 0));
-    Py_XDECREF(pair);
-    return result;
-}
-
 PyObject *py_plan_run(PyObject *plan, PyObject *const *arguments, PyObject *const *operands) {
     struct plan *self = (struct plan *)plan;
     switch (self->kind) {
@@ -632,7 +549,7 @@ PyObject *py_plan_run(PyObject *plan, PyObject *const *arguments, PyObject *cons
     case COPY:
         return run_copy(py_state_of(self->module), &self->copy, arguments);
     case RESIDENT:
-        return run_resident(&self->resident, arguments, operands);
+        return py_there_run(self->there, py_state_of(self->module), arguments, operands);
     default: {
         /* of gpuopt.reduce: array, op, variant, dtype, out, initial, block, device */
         PyObject *const whole[] = {arguments[0], arguments[1], arguments[4], arguments[5],
@@ -642,29 +559,37 @@ PyObject *py_plan_run(PyObject *plan, PyObject *const *arguments, PyObject *cons
     }
 }
 
-/* Runs a plan that names no argument beyond these. */
-static PyObject *plan_run(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
-    const struct plan *plan = (struct plan *)self;
-    int most = plan->kind == KERNEL ? plan->kernel->out : (int)count;
-    for (int k = 0; plan->kind == KERNEL && k < OPS_INPUTS_MAX; k++)
-        if (plan->kernel->inputs[k].argument > most)
-            most = plan->kernel->inputs[k].argument;
+static bool reads_arrays(const struct kernel *kernel, PyObject *const *arguments,
+                         Py_ssize_t count) {
+    int last = kernel->out;
+    for (int k = 0; k < OPS_INPUTS_MAX; k++)
+        if (kernel->inputs[k].argument > last)
+            last = kernel->inputs[k].argument;
     for (Py_ssize_t k = 0; k < count; k++)
         if (!PyArray_Check(arguments[k]))
-            most = (int)count;
-    if (most >= count) {
-        PyErr_SetString(PyExc_TypeError, "run() takes the arrays of a kernel's plan");
+            return false;
+    return last < count;
+}
+
+/* Runs a plan of arrays or, on a device, of Views. */
+static PyObject *plan_run(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
+    const struct plan *plan = (struct plan *)self;
+    const bool runs = plan->kind == KERNEL ? reads_arrays(plan->kernel, arguments, count)
+                      : plan->kind == RESIDENT
+                          ? py_there_reads(plan->there, py_state_of(plan->module), arguments, count)
+                          : false;
+    if (!runs) {
+        PyErr_SetString(PyExc_TypeError, "run() takes the arrays of a plan, or their Views");
         return NULL;
     }
     PyObject *result = py_plan_run(self, arguments, arguments);
-    if (!result && !PyErr_Occurred())
-        PyErr_SetString(PyExc_ValueError, "run(): a number does not fit the arrays' dtype");
-    return result;
+    return result || PyErr_Occurred() ? result : Py_NewRef(Py_None);
 }
 
 static PyMethodDef plan_methods[] = {
     {"run", (PyCFunction)(void (*)(void))plan_run, METH_FASTCALL,
-     "run($self, /, *arrays)\n--\n\nRun the plan of a kernel once."},
+     "run($self, /, *arguments)\n--\n\nRun a plan once on its arrays, or their Views on a device. "
+     "Return None if\nthey lie otherwise."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -679,8 +604,13 @@ static PyType_Slot plan_slots[] = {
      "\"kernel\": (passes, inputs, result, out, direct, factor, factor's dtype, variant, block,\n"
      "device). \"numpy\": (function, first or None, its keywords, factor, x, y, out, scalar, "
      "reuses).\n"
-     "\"copy\": (array, order of axes, out). \"resident\": (a Prepared, inputs: arguments or\n"
-     "Views, out, shape, dtype, factor, factor's dtype). \"whole\": (), of gpuopt.reduce."},
+     "\"copy\": (array, order of axes, out). \"whole\": (), of gpuopt.reduce.\n"
+     "\"resident\": (head, numbers, inputs, (bytes of the output, reach), out, out is on the "
+     "host,\n"
+     "shape, dtype, factor, factor's dtype, variant, block, device). Its inputs: (argument or\n"
+     "View, offset, bytes, reach), or (argument, dtype) of a number. A reach: (low, high,\n"
+     "alignment, in_place), the range of bytes around the first element, and whether the output\n"
+     "may be this input."},
     {0, NULL},
 };
 

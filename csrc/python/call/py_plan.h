@@ -10,4 +10,24 @@
 PyObject *py_plan_run(PyObject *plan, PyObject *const *arguments, PyObject *const *operands);
 int py_is_plan(const struct py_state *state, PyObject *object);
 
+union py_number {
+    int32_t int32;
+    int64_t int64;
+    float float32;
+    double float64;
+    uint64_t bits;
+};
+/* Returns whether a Python number fits the dtype; a float rounds to nearest. */
+int py_number_read(PyObject *value, enum dtype dtype, union py_number *number);
+
+/* py_there.c: the plan of a call on arrays of a device. */
+struct py_there;
+struct py_there *py_there_new(struct py_state *state, PyObject *fields);
+void py_there_free(struct py_there *there);
+/* Whether the arguments are the Views (or the array on the host) that the plan reads and writes. */
+bool py_there_reads(const struct py_there *there, const struct py_state *state,
+                    PyObject *const *arguments, Py_ssize_t count);
+PyObject *py_there_run(const struct py_there *there, struct py_state *state,
+                       PyObject *const *arguments, PyObject *const *operands);
+
 #endif

@@ -1,0 +1,132 @@
+"""Sums of arrays on a device in any layout: the right values, by one launch, without a copy."""
+
+import textwrap
+
+import numpy as np
+import pytest
+from fake_driver import FAKE_LIBRARIES, with_producers
+
+import gpuopt
+from gpuopt.arrays.libraries import view_of
+from gpuopt.families import vectors
+
+
+def strided(rng, shape, dtype, repeats=True):
+    """Return a host array of a shape: permuted, reversed, stepped or broadcast axes."""
+    order = rng.permutation(len(shape))
+    steps = [int(rng.choice([1, 1, 1, 2, -1, -2])) for _ in shape]
+    repeated = [repeats and rng.random() < 0.2 for _ in shape]
+    axes = list(zip(shape, steps, repeated, strict=True))
+    sizes = [1 if again else n * abs(step) for n, step, again in axes]
+    start, size = int(rng.integers(0, 5)), int(np.prod(sizes))
+    room = rng.integers(-1000, 1000, start + size + 7).astype(dtype)
+    memory = room[start : start + size].reshape([sizes[k] for k in order])
+    turned = memory.transpose(np.argsort(order))
+    found = turned[(..., *(slice(None, None, 1 if again else step) for _, step, again in axes))]
+    return room, np.broadcast_to(found, shape)
+
+
+def there(room, host):
+    """Return the simulated GPU's copy of the memory, and the View of the array in it."""
+    memory = gpuopt.asarray(room, "sim")
+    offset = host.__array_interface__["data"][0] - room.__array_interface__["data"][0]
+    view = view_of(memory, "x")
+    return memory, view.replace(
+        address=view.address + offset, shape=host.shape, strides=host.strides
+    )
+
+
+def planned(operands, out=None, factor=None, variant=None):
+    """Run the plan of a sum on the simulated GPU."""
+    dtypes = vectors.NUMBERS if factor is None else vectors.FLOATS
+    family = "add" if factor is None else "saxpy"
+    plan = vectors._there(family, dtypes, operands, factor, variant, out, None, None)
+    given = operands if factor is None else [factor, *operands]
+    return plan.run(*given, None, out)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
+def test_operands_of_any_layout_match_numpy(dtype, rng):
+    for _ in range(60):
+        shape = tuple(int(n) for n in rng.choice([1, 2, 3, 4, 5, 8, 12], rng.integers(0, 5)))
+        (room_x, x), (room_y, y) = (strided(rng, shape, dtype) for _ in range(2))
+        (keep_x, view_x), (keep_y, view_y) = there(room_x, x), there(room_y, y)
+        np.testing.assert_array_equal(planned([view_x, view_y]).get(), x + y)
+        np.testing.assert_array_equal(planned([view_x, 7], variant=8).get(), x + x.dtype.type(7))
+        if x.dtype.kind == "f":
+            got = planned([view_x, view_y], factor=0.5).get()  # a product by 0.5 is exact
+            np.testing.assert_array_equal(got, x.dtype.type(0.5) * x + y)
+        assert keep_x.size and keep_y.size
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float64"])
+def test_results_of_any_layout_leave_their_gaps_alone(dtype, rng):
+    for _ in range(40):
+        shape = tuple(int(n) for n in rng.choice([1, 2, 3, 4, 8, 12], rng.integers(1, 4)))
+        (room_x, x), (room_out, out) = (strided(rng, shape, dtype, False) for _ in range(2))
+        (keep, view_x), (memory, target) = there(room_x, x), there(room_out, out)
+        out.flags.writeable = True  # a broadcast to its own shape is read-only
+        for operands, want in (([view_x, target], x + out), ([target, -3], x + out - 3)):
+            assert planned(operands, target) is target  # in place, too
+            out[...] = want
+            np.testing.assert_array_equal(memory.get(), room_out)
+        assert keep.size
+
+
+def test_large_broadcasts_match_numpy(rng):
+    """Groups of 16 bytes, tails, unaligned rows, single elements."""
+    for rows, columns in ((700, 1024), (301, 1027), (3, 100_003), (50_000, 3), (1, 65_537)):
+        x = rng.standard_normal((rows, columns)).astype("f4")
+        row, column = x[-1].copy(), x[:, :1].copy()
+        there_x = gpuopt.asarray(x, "sim")
+        for other in (row, column, row[:1].copy()):
+            got = gpuopt.add(there_x, gpuopt.asarray(other, "sim")).get()
+            np.testing.assert_array_equal(got, x + other)
+        np.testing.assert_array_equal(gpuopt.add(there_x, 1.5).get(), x + np.float32(1.5))
+        np.testing.assert_array_equal(gpuopt.add(x, row, device="sim"), x + row)
+        np.testing.assert_array_equal(gpuopt.add(x, 2, device="sim", variant="strided"), x + 2)
+
+
+def test_ordinary_operands_cost_one_launch_and_no_copy(fake_cuda):
+    with_producers(
+        fake_cuda,
+        FAKE_LIBRARIES
+        + textwrap.dedent("""
+        host = np.arange(24.0).reshape(4, 6)
+        row, column = np.arange(6.0), np.arange(4.0).reshape(4, 1)
+        for kind, stream in ((cupy_ndarray, "5500"), (tensor, "6600")):
+            x, out = kind(host), kind(np.zeros((4, 6)))
+            def cost(call):
+                for _ in range(3):
+                    forget()
+                    before = get("calls"), get("live")
+                    found = call()
+                    after = get("calls"), get("live")
+                assert type(found) is kind and after[1] == before[1]
+                assert story() == f"launch {stream};", story()
+                return after[0] - before[0]
+            least = cost(lambda: gpuopt.add(x, x))
+            for call in (
+                lambda: gpuopt.add(x, 3),
+                lambda: gpuopt.add(2.5, x),
+                lambda: gpuopt.add(x, kind(row)),
+                lambda: gpuopt.add(kind(column), kind(row)),
+                lambda: gpuopt.add(x, kind(host.copy(order="F"))),
+                lambda: gpuopt.add(kind(host[:, ::2]), kind(host[:, ::-2])),
+                lambda: gpuopt.add(kind(host[:3]), kind(host[1:])),  # they overlap
+                lambda: gpuopt.add(x, 3, out=x),
+                lambda: gpuopt.add(kind(host[:, :3]), 1, out=kind(out.host[:, 3:])),
+                lambda: gpuopt.saxpy(2.0, x, kind(row)),
+                lambda: gpuopt.saxpy(2.0, x, 1.0, out=out),
+                lambda: gpuopt.transpose(kind(host[:, ::2])),
+                lambda: gpuopt.reduce(kind(host[::-1, ::2]), axis=0),
+            ):
+                assert cost(call) <= least
+            for weights in (np.array([1.0, 2.0, 1.0]), [1.0, 2.0, 1.0], (1, 2, 1), np.ones(101)):
+                gpuopt.stencil1d(x, weights=weights)
+                live = get("live")
+                forget()
+                gpuopt.stencil1d(x, weights=weights)
+                assert story() == f"launch {stream};wait 1;" and get("live") == live, story()
+        """),
+    )
