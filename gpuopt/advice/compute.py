@@ -334,7 +334,7 @@ def unneeded_barriers(evidence: Evidence) -> Iterator[Advice]:
             line,
             "This __syncthreads() is not needed: without it no thread uses what another one "
             "writes unordered.",
-            f"executed {per_warp:,.0f} time(s) a warp; the kernel ran without it, and the checks "
+            f"executed {per_warp:,.0f} times per warp; the kernel ran without it, and the checks "
             f"found no race with these arguments",
             "Leave it out. A barrier is needed only between a write to memory and another thread's "
             "use of that element.",

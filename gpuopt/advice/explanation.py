@@ -11,6 +11,7 @@ from typing import Any
 
 from gpuopt.observe.launches import Launch
 from gpuopt.util import serialise
+from gpuopt.util.table import terminal_width
 
 WIDTH = 96
 _COLOURS = {"error": "#b3261e", "high": "#8a5300", "low": "#1f5f8b"}
@@ -142,8 +143,10 @@ class Explanation:
         if not self.advice:
             return f"{where}no mistake found"
         count = len(self.errors)
-        errors = f"{count} error{'s' * (count != 1)}, " if count else ""
-        return f"{where}{errors}{len(self.advice) - count} piece(s) of advice on speed"
+        rest = len(self.advice) - count
+        told = [f"{count} error{'s' * (count > 1)}"] if count else []
+        told += [f"{rest} piece{'s' * (rest > 1)} of advice on speed"] if rest else []
+        return where + ", ".join(told)
 
     def _facts(self, each: Advice) -> list[tuple[str, str]]:
         gain = f", about {each.gain:.0%} of the time" if each.gain >= 0.01 else ""
@@ -156,18 +159,19 @@ class Explanation:
         return [(head, text) for head, text in rows if text]
 
     def __repr__(self) -> str:
+        width = min(WIDTH, terminal_width() or WIDTH)
         lines = [self._title()]
         for number, each in enumerate(self.advice, 1):
             gain = f", about {each.gain:.0%} of the time" if each.gain >= 0.01 else ""
             lines += ["", f"{number}. {each.severity.upper()}{gain}: {each.place} [{each.rule}]"]
             shown = self.source.get(each.line, "").strip()
             if shown:
-                lines.append(f"     > {shown[: WIDTH - 7]}")
-            lines += textwrap.wrap(each.text, WIDTH, initial_indent="   ", subsequent_indent="   ")
+                lines.append(f"     > {shown[: width - 7]}")
+            lines += textwrap.wrap(each.text, width, initial_indent="   ", subsequent_indent="   ")
             for head, text in self._facts(each):
                 indent = " " * 14
                 lines += textwrap.wrap(
-                    text, WIDTH, initial_indent=f"   {head:<11}", subsequent_indent=indent
+                    text, width, initial_indent=f"   {head:<11}", subsequent_indent=indent
                 )
         if any(each.gain for each in self.advice):
             lines += ["", "Gains are estimated one by one; they do not add up."]

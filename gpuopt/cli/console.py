@@ -30,9 +30,9 @@ def paint(text: str, code: str) -> str:
     return f"\x1b[{code}m{text}\x1b[0m" if coloured() else text
 
 
-def fold(text: str) -> str:
+def fold(text: str, stream: TextIO | None = None) -> str:
     """Break lines that are wider than the terminal, below where their text begins."""
-    width = terminal_width()
+    width = terminal_width(stream)
     if not width:
         return text
     lines: list[str] = []

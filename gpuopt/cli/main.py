@@ -304,6 +304,15 @@ def _open_streams() -> None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
 
 
+def _told(error: Exception) -> str:
+    """Return an error as a user's message; for one that gpuopt did not mean, how to learn more."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, ValueError | RuntimeError | MemoryError | ImportError | OSError):
+        return str(error)
+    return f"{type(error).__name__}: {error} (--traceback shows where)"
+
+
 def main() -> int:
     """Run a command; print an error in one line, or as a traceback with --traceback."""
     _open_streams()
@@ -324,11 +333,7 @@ def main() -> int:
         if arguments.traceback:
             traceback.print_exc()
             return 1
-        expected = isinstance(
-            error, ValueError | RuntimeError | MemoryError | ImportError | OSError
-        )
-        kind = "" if expected else f"{type(error).__name__}: "
-        print(f"gpuopt: {kind}{error} (--traceback shows where)", file=sys.stderr)
+        print(fold(f"gpuopt: {_told(error)}", sys.stderr), file=sys.stderr)
         return 1
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuopt.cli.parser import program
+from gpuopt.util.names import unknown_name
 
 Add = Callable[..., Any]  # a command's add_argument
 DEFAULT_DTYPE = "int32 for reduce, else float32"
@@ -86,6 +87,17 @@ def command(
 def family(add: Add, names: Iterable[str]) -> None:
     """Add the required family."""
     add("family", choices=list(names), help="the family of kernels")
+
+
+def family_or_file(add: Add, names: Iterable[str]) -> None:
+    """Add the required family, or a file of own kernels."""
+    add("family", metavar="FAMILY|FILE", help=f"{', '.join(names)}, or a .ptx or .cu file")
+
+
+def one_of(name: str, names: Iterable[str]) -> None:
+    """Raise unless a name is a family; it may have been meant as a file."""
+    if name not in names:
+        raise ValueError(unknown_name("FAMILY", name, "a family or a .ptx or .cu file", names))
 
 
 def rung(add: Add, otherwise: str = "what the library takes for the case") -> None:

@@ -1,4 +1,4 @@
-"""The user's own kernels: run, check and profile those of a .ptx or .cu file.
+"""The user's own kernels, of a .ptx or .cu file: run, check; and the launches of other commands.
 
 An argument of a launch is a number, an array to be made, `float32[1000]`, `int32[64,64]=arange`, or
 a file of NumPy's, `x.npy`.
@@ -17,6 +17,7 @@ import numpy as np
 import gpuopt
 from gpuopt.cli import console, options
 from gpuopt.cli.console import bar
+from gpuopt.families import cases
 from gpuopt.ptx.kernel import Kernel
 from gpuopt.ptx.module import Module
 from gpuopt.util import files
@@ -31,6 +32,12 @@ SHOWN = 8  # elements of an array that `run` prints
 def is_file(name: str) -> bool:
     """Tell whether a command's first argument is a file of kernels, and no family."""
     return name.lower().endswith(ENDINGS)
+
+
+def require_file(name: str) -> None:
+    """Raise unless a name is a file of kernels."""
+    if not is_file(name):
+        raise ValueError(f"FILE: {name!r} must end in {' or '.join(ENDINGS)}")
 
 
 def load(path: str, device: str | None) -> Module:
@@ -50,6 +57,18 @@ def kernel_of(module: Module, path: str, name: str | None) -> Kernel:
     if name not in module:
         raise ValueError(unknown_name("KERNEL", name, f"a kernel of {path}", known))
     return module[name]
+
+
+def parameters(kernel: Kernel, path: str) -> str:
+    """Return a kernel's parameters as its CUDA source declares them; else PTX's types."""
+    if not path.lower().endswith(".ptx"):
+        name = re.escape(kernel.name.partition("<")[0].rpartition("::")[2])
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+        text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
+        found = re.search(rf"__global__[^;{{}}]*?\b{name}\s*\(([^()]*)\)", text)
+        if found:
+            return " ".join(found[1].split())
+    return ", ".join(each.type for each in kernel.parameters)
 
 
 def _fill(shape: tuple[int, ...], dtype: np.dtype, fill: str, rng: Any) -> np.ndarray:
@@ -107,11 +126,11 @@ class Own:
         self.kernel = kernel_of(self.module, path, arguments.variant)
         rng = np.random.default_rng(0)
         self.given = [argument(each, rng) for each in arguments.args or []]
-        expected = ", ".join(each.type for each in self.kernel.parameters) or "none"
-        if len(self.given) != len(self.kernel.parameters):
+        expected = len(self.kernel.parameters)
+        if len(self.given) != expected:
             raise ValueError(
-                f"--args: kernel {self.kernel.name} has {len(self.kernel.parameters)} parameters "
-                f"({expected}), {len(self.given)} arguments were given"
+                f"--args: {self.kernel.name}({parameters(self.kernel, path)}) has {expected} "
+                f"parameter{'s' * (expected != 1)}, but {len(self.given)} arguments were given"
             )
         if arguments.block is None:
             raise ValueError("--block: a kernel of your own needs its threads per block, as 256")
@@ -132,10 +151,11 @@ def add_launch(add: options.Add) -> None:
 
 
 def profile(arguments: argparse.Namespace) -> gpuopt.Profile:
-    """Profile an own kernel."""
-    own = Own(arguments, arguments.device)
+    """Profile an own kernel on the simulated GPU, whichever device the command names."""
+    named = arguments.device or "sim"
+    own = Own(arguments, named if named.startswith("sim") else "sim")
     with bar(text=f"simulating {own.kernel.name}"):
-        return gpuopt.profile(own, device=arguments.device)
+        return gpuopt.profile(own, device=own.module.device)
 
 
 def _changed(own: Own, before: list[Any]) -> dict[str, np.ndarray]:
@@ -148,8 +168,7 @@ def _changed(own: Own, before: list[Any]) -> dict[str, np.ndarray]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run an own kernel, and print the arrays that it changed."""
-    if not is_file(arguments.family):
-        raise ValueError(f"FILE: {arguments.family!r} must end in {' or '.join(ENDINGS)}")
+    require_file(arguments.family)
     if arguments.output:
         files.check(arguments.output, "-o", ".npz")
     own = Own(arguments, arguments.device)
@@ -161,7 +180,10 @@ def run(arguments: argparse.Namespace) -> int:
         told = {name: each.tolist() for name, each in changed.items()}
         print(json.dumps({"kernel": own.kernel.name, "changed": told}))
     else:
-        print(f"{own.kernel.name} ran on {own.module.device}; it changed {len(changed)} arrays")
+        print(
+            f"{own.kernel.name} ran on {own.module.device}; it changed {len(changed)} "
+            f"array{'s' * (len(changed) != 1)}"
+        )
         for name, each in changed.items():
             first = ", ".join(str(value) for value in each.ravel()[:SHOWN])
             more = ", ..." if each.size > SHOWN else ""
@@ -179,8 +201,7 @@ def check(arguments: argparse.Namespace) -> int:
         own = Own(arguments, arguments.device)
         name, call = own.kernel.name, own
     else:
-        from gpuopt.families import cases
-
+        options.one_of(arguments.family, cases.FAMILIES)
         case = cases.make(
             arguments.family, arguments.n or 1 << 14, arguments.dtype, device=arguments.device
         )
@@ -208,11 +229,11 @@ def rungs(arguments: argparse.Namespace) -> int:
     """List the rungs of a family, or the kernels of a file."""
     if is_file(arguments.family):
         module = load(arguments.family, "sim")
-        listed = {name: [each.type for each in module[name].parameters] for name in module.kernels}
+        kernels = [module[name] for name in module.kernels]
         if arguments.json:
-            print(json.dumps(listed))
-        for name, types in () if arguments.json else listed.items():
-            print(f"{name}({', '.join(types)})")
+            print(json.dumps({k.name: [each.type for each in k.parameters] for k in kernels}))
+        for kernel in () if arguments.json else kernels:
+            console.show(f"{kernel.name}({parameters(kernel, arguments.family)})")
         return 0
     found = gpuopt.rungs(arguments.family)
     if arguments.json:
@@ -264,7 +285,7 @@ def add_commands(commands: Any) -> None:
         "uninitialized values. The exit status is 1 if there is one.",
         example="check reduce 5-historical",
     )
-    add("family", metavar="FAMILY|FILE", help="the family, or a .ptx or .cu file")
+    options.family_or_file(add, cases.FAMILIES)
     which = "the rung, by number or name (default: the best); a file's kernel (default: the only)"
     add("variant", nargs="?", type=options.variant, metavar="RUNG|KERNEL", help=which)
     options.items(add, "2^14")

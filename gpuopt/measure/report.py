@@ -151,24 +151,32 @@ class Report(Result):
         links = " ".join(f'<a href="#{each}">{each}</a>' for each in families)
         about = f"made {self.date[:16].replace('T', ' ')} UTC by gpuopt {self.version}"
         summary = "".join(f"<p>{_html.escape(each)}</p>" for each in self.summary())
+        how = _HOW if families else _HOW_OWN
+        sections = [_about(self.roofline), *map(self._family, families), _own(self.profiles)]
+        if not families:  # the page is about the user's kernels
+            sections.reverse()
         return (
             f'<p class="note">{_html.escape(about)}</p>{summary}'
-            f'<p class="note">{_html.escape(_HOW)}</p>'
+            f'<p class="note">{_html.escape(how)}</p>'
             f'<nav><a href="#device">device</a> {links} <a href="#own">your kernels</a></nav>'
-            + _about(self.roofline)
-            + "".join(self._family(each) for each in families)
-            + _own(self.profiles)
+            + "".join(sections)
         )
 
     def summary(self) -> list[str]:
         """Return three sentences: the subject, the best ladder, and what limits the rungs."""
         families = dict.fromkeys(each.family for each in self.ladders)
-        counted = ", ".join(families) or "none"
         first = (
             f"This page measures {self.device.description}: its ceilings, and the ladders of "
-            f"{counted}, whose rungs compute the same result, each in another way."
+            f"{', '.join(families)}, whose rungs compute the same result, each in another way."
         )
-        return [first, *filter(None, (_best(self.ladders), _limits(self.roofline)))]
+        best = _best(self.ladders)
+        if not families:
+            first = (
+                f"This page is about kernels of your own, and the ceilings of "
+                f"{self.device.description}."
+            )
+            best = " ".join(map(_least, self.profiles))
+        return [first, *filter(None, (best, _limits(self.roofline)))]
 
     def _family(self, family: str) -> str:
         found = [each for each in self.ladders if each.family == family]
@@ -215,7 +223,25 @@ _HOW = (
 )
 
 
+_HOW_OWN = (
+    "Counters are of the compiled kernel on the simulated GPU, under Nsight Compute's definitions; "
+    "instructions are PTX's. Least times follow from the datasheet; a real run takes longer."
+)
+
+
 # --- the findings
+
+
+def _least(own: Profile) -> str:
+    """Return a sentence about what a profiled kernel costs at least."""
+    bounds = own.bounds()
+    if not bounds.launches:
+        return ""
+    longest = max(bounds.launches, key=lambda each: each.least)
+    return (
+        f"{longest.kernel} executes {own.counters.warp_instructions:,} warp instructions and takes "
+        f"at least {longest.least * 1e6:,.3g} us on {bounds.device}, bound by {longest.by}."
+    )
 
 
 def _best(ladders: list[Ladder]) -> str:

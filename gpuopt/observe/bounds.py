@@ -98,9 +98,9 @@ class Bounds:
         columns = [
             Column("kernel", "kernel", left=True),
             Column("blocks", "blocks"),
-            *(Column(name, f"{name}\nus", "~", 1e6) for name in names),
             Column("least", "at least\nus", "~", 1e6),
             Column("by", "by", left=True),
+            *(Column(name, f"{name}\nus", "~", 1e6) for name in names),
         ]
         records = [
             each | {"blocks": prod(each["grid"]), "kernel": _short(each["kernel"])}
@@ -108,13 +108,15 @@ class Bounds:
         ]
         return Table(columns, records)
 
+    def _head(self) -> str:
+        return f"least times on {self.device}, by its datasheet"
+
     def __repr__(self) -> str:
         """Return the table."""
-        head = f"least times on a {self.device}, by its datasheet"
-        return "\n".join([head, "", *self._table().lines()])
+        return "\n".join([self._head(), "", *self._table().lines()])
 
     def _repr_html_(self) -> str:
-        return self._table().html(f"least times on a {self.device}, by its datasheet")
+        return self._table().html(self._head())
 
 
 def _short(kernel: str) -> str:

@@ -252,8 +252,8 @@ class Trace(Recorded):
             Column("times", "times", least=6),
             Column("lanes", "lanes", ".1f"),
             Column("bytes", "each", "{}B"),
-            Column("costs", "costs", left=True, least=20),
-            Column("place", "source", left=True, least=16),
+            Column("costs", "costs", left=True),
+            Column("place", "source", left=True),
             Column("text", "access", left=True),
         ]
         return Table(columns, records)
@@ -287,8 +287,9 @@ class Trace(Recorded):
         kinds = Counter(self.instructions[each].kind for each in self.events["instruction"])
         counted = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
         cut = " (there were more: the trace is cut)" if self.truncated else ""
+        title = "" if self.where.startswith(f"{self.title},") else f"{self.title}: "
         lines = [
-            f"{self.title}: {self.where} of {self.launch.grid}, "
+            f"{title}{self.where} of {self.launch.grid}, "
             f"{pictures.plural(self.threads, 'thread')} in {pictures.plural(warps, 'warp')}, "
             f"on a {self.gpu.description}",
             f"{len(self.events):,} events{cut}: {counted}",

@@ -92,21 +92,25 @@ def _value(node: ast.expr) -> Any:
     )
 
 
+def _no_launch(text: str, why: str = "") -> ValueError:
+    return ValueError(
+        f"launch: {text!r:.80} is not a launch{why}; write kernel(grid, block, arguments ...), as "
+        "scale(4, 256, 1000, random(1000), zeros(1000))"
+    )
+
+
 def split(text: str) -> ast.Call:
     """Return a launch's syntax tree; its kernel is a name, or a string such as 'scale<float>'."""
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as error:
-        raise ValueError(f"launch: {text!r:.80} is no call ({error.msg})") from None
+        raise _no_launch(text, f" ({error.msg})") from None
     known = isinstance(tree, ast.Call) and (
         isinstance(tree.func, ast.Name)
         or (isinstance(tree.func, ast.Constant) and isinstance(tree.func.value, str))
     )
     if not known or len(tree.args) < 2:
-        raise ValueError(
-            f"launch: {text!r:.80} must be kernel(grid, block, arguments ...), as "
-            f"scale(4, 256, 1000, random(1000), zeros(1000))"
-        )
+        raise _no_launch(text)
     return tree
 
 

@@ -60,7 +60,7 @@ def test_explain_prints_advice_and_fails_on_errors(nvrtc, files):
 @pytest.mark.parametrize(
     ("launch", "text"),
     [
-        ("scale", "must be kernel(grid, block"),
+        ("scale", "write kernel(grid, block"),
         ("scale(1, 2, open('/etc/passwd'))", "neither a number nor an array"),
         ("scale(1, 2, x)", "neither a number nor an array"),
         ("other(1, 32)", "is not a kernel of this module"),

@@ -72,6 +72,16 @@ def on_a_terminal(*arguments, **more):
     return text.decode().replace("\r\n", "\n")
 
 
+MANY = """
+__device__ float doubled(float x) { return 2 * x; }
+template <typename T> __global__ void __launch_bounds__(256)
+twice(T *x,  // in place
+      int n) { if (threadIdx.x < n) x[threadIdx.x] *= 2; }
+template __global__ void twice<double>(double *, int);
+extern "C" __global__ void all(float *x) { x[threadIdx.x] = doubled(x[threadIdx.x]); }
+"""
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -185,7 +195,7 @@ def test_own_kernels(tmp_path):
     launch = [file, "--block", "256", "--grid", "4", "--device", "sim", "--args"]
     done = run("run", *launch, "float32[1k]=arange", "2.5", "-o", str(saved))
     assert done.returncode == 0, done.stderr
-    assert "changed 1 arrays" in done.stdout and "0.0, 2.5, 5.0" in done.stdout
+    assert "changed 1 array\n" in done.stdout and "0.0, 2.5, 5.0" in done.stdout
     with np.load(saved) as arrays:
         assert (arrays["argument_1"] == 2.5 * np.arange(1024, dtype=np.float32)).all()
     np.save(tmp_path / "x.npy", np.full(1024, 3, np.float32))
@@ -198,16 +208,45 @@ def test_own_kernels(tmp_path):
     told = json.loads(run("check", *launch, "float32[1000]", "2", "--json").stdout)
     assert told["findings"][0]["kind"] == "out of bounds"
     done = run("profile", *launch, "float32[32,32]=zeros", "2")
-    assert done.returncode == 0 and "least times on a H200" in done.stdout, done.stderr
+    assert done.returncode == 0 and "least times on H200" in done.stdout, done.stderr
     assert re.search(r"^warp instructions +352 ", done.stdout, re.M)
     assert json.loads(run("profile", *launch, "float32[1024]", "2", "--json").stdout)["launches"]
+    told = run("trace", *launch, "float32[1024]", "2").stdout
+    assert told.startswith("scale, block (0, 0, 0) of (4, 1, 1)") and "4 sectors" in told
+    assert run("trace", *launch, "float32[1024]", "2", "--picture", "coalescing").returncode == 1
+    done = run("source", *launch, "float32[1024]", "2")
+    assert re.search(r"^ +32 +4.0 .*ld.global.f32 %f1, \[%x1\]$", done.stdout, re.M), done.stdout
+    page = tmp_path / "page.html"
+    done = run("report", *launch, "float32[1024]", "2", "-o", str(page))
+    assert done.returncode == 0, done.stderr
+    text = page.read_text()
+    assert text.index("kernels of your own") < text.index('id="own"') < text.index('id="device"')
+    assert "scale executes 352 warp instructions and takes at least" in text
+    assert "None was given" not in text
+    done = run("report", *launch, "float32[1000]", "2", "-o", str(tmp_path / "none.html"))
+    assert done.returncode == 1 and "out of bounds" in done.stderr
+    assert not (tmp_path / "none.html").exists()
+
+
+def test_parameters_are_those_of_the_source(tmp_path):
+    path = tmp_path / "many.cu"
+    path.write_text(MANY)
+    done = run("rungs", str(path))
+    if "NVRTC" in done.stderr or "nvcc" in done.stderr:
+        pytest.skip(done.stderr)
+    assert sorted(done.stdout.splitlines()) == ["all(float *x)", "twice<double>(T *x, int n)"]
+    done = run("run", str(path), "twice", "--block", "32", "--device", "sim", "--args", "2")
+    assert "twice<double>(T *x, int n) has 2 parameters, but 1 argument" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
         (["scal", "--block", "32", "--args", "float32[32]", "2"], "did you mean 'scale'"),
-        (["--block", "32", "--args", "float32[32]"], "has 2 parameters (.u64, .f32), 1 arguments"),
+        (
+            ["--block", "32", "--args", "float32[32]"],
+            "scale(.u64, .f32) has 2 parameters, but 1",
+        ),
         (["--args", "float32[32]", "2"], "--block: "),
         (["--block", "32", "--args", "flot32[32]", "2"], "did you mean 'float32'"),
         (["--block", "32", "--args", "float32[32]=zeroes", "2"], "did you mean 'zeros'"),

@@ -339,7 +339,7 @@ def test_a_report_opens_with_what_was_found_and_has_own_kernels():
     )
     own = page[page.index('<section id="own">') :]
     assert "st.global.f32 [%x0+4], %f0" in html.unescape(re.sub("<[^>]*>", "", own))
-    assert "least times on a" in own and "launches on sim:h200" in own
+    assert "least times on H200" in own and "launches on sim:h200" in own
     with pytest.raises(TypeError, match="profiles: must be profiles, not int"):
         gpuopt.report("sim", quick=True, families=["saxpy"], profiles=[3])
     assert (
