@@ -6,33 +6,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from gpuopt.advice import errors
 from gpuopt.advice.code import file_of, line_of, place
 from gpuopt.advice.evidence import Block, Evidence, traced
 from gpuopt.advice.explanation import Advice, Explanation
 from gpuopt.advice.rules import EXPLAINED_BY, OF_THE_LAUNCH, RULES
-from gpuopt.arrays.device_array import DeviceArray
 from gpuopt.jit import resources
 from gpuopt.observe.launches import Launch
 from gpuopt.observe.profile import Profile, _counting
-from gpuopt.ptx.buffers import Buffer
+from gpuopt.ptx.buffers import copied
 from gpuopt.ptx.kernel import Kernel
 from gpuopt.util.errors import SimError
 
 SECONDS = 20.0  # after which a launch counts as endless, if the caller says nothing
-
-
-def _copied(argument: Any) -> Any:
-    """Return an argument that a further run may change; device memory as a host array."""
-    if isinstance(argument, np.ndarray):
-        return argument.copy() if argument.flags.writeable else argument
-    if isinstance(argument, Buffer):
-        return argument.get()
-    if isinstance(argument, DeviceArray):
-        return np.asarray(argument).copy()
-    return argument
 
 
 class _Kernel:
@@ -42,7 +28,7 @@ class _Kernel:
         self.kernel, self.grid, self.block = kernel, grid, block
         self.keywords = {"time_limit": SECONDS} | keywords
         self.args = args
-        self.kept = tuple(_copied(each) for each in args)
+        self.kept = tuple(copied(each) for each in args)
 
     def first(self) -> None:
         """Launch it with the caller's arguments."""
@@ -54,7 +40,7 @@ class _Kernel:
         fresh = []
         for given, kept in zip(self.args, self.kept, strict=True):
             if id(given) not in copies:
-                copies[id(given)] = _copied(kept)
+                copies[id(given)] = copied(kept)
             fresh.append(copies[id(given)])
         (kernel or self.kernel)(self.grid, self.block, *fresh, **self.keywords)
 

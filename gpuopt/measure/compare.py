@@ -1,4 +1,4 @@
-"""Two files that --json wrote, compared: which of the same work became slower or faster."""
+"""Two sides compared: measurements, profiles, kernels, or files of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +15,12 @@ from gpuopt.measure.bench import Bench
 from gpuopt.measure.ladder_result import MODES, Ladder
 from gpuopt.measure.race import Timing
 from gpuopt.measure.roofline import Roofline
+from gpuopt.observe import nsight
 from gpuopt.observe.counters import Counters, check_name
+from gpuopt.observe.difference import place
+from gpuopt.observe.profile import Profile, profile
+from gpuopt.ptx.buffers import copied
+from gpuopt.ptx.kernel import Kernel
 from gpuopt.show.ladder_table import label
 from gpuopt.util.names import unknown_name
 from gpuopt.util.serialise import Result
@@ -36,7 +41,15 @@ class Measurements:
     roofs: list[Roofline] = field(default_factory=list)
     ladders: list[Ladder] = field(default_factory=list)
     benches: list[Bench] = field(default_factory=list)
-    profiles: dict[str, Counters] = field(default_factory=dict)  # by kernel
+    # By kernel, and by kernel and source line: the counters that are known.
+    profiles: dict[str, dict[str, int]] = field(default_factory=dict)
+    lines: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def count(self, kernel: str, counters: Mapping[str, int], line: str = "") -> None:
+        """Add a launch's counters, or those of one of its lines."""
+        sums = self.lines.setdefault(line, {}) if line else self.profiles.setdefault(kernel, {})
+        for name, number in counters.items():
+            sums[name] = sums.get(name, 0) + number
 
 
 def _fault(error: Exception) -> str:
@@ -49,6 +62,8 @@ def _fault(error: Exception) -> str:
 def load(path: Path) -> Measurements:
     """Read what --json wrote: a roofline, a ladder, a bench, a list of them, a report, a reference.
 
+    Nsight Compute's reports, too, which have counters (`gpuopt.observe.nsight`).
+
     Raises
     ------
     ValueError
@@ -56,6 +71,8 @@ def load(path: Path) -> Measurements:
     OSError
         It cannot be read.
     """
+    if path.suffix in nsight.SUFFIXES:
+        return _counted(nsight.read(path))
     try:
         told = json.loads(path.read_text())
     except ValueError as error:  # no JSON, or no text
@@ -73,8 +90,11 @@ def load(path: Path) -> Measurements:
                 found.benches.append(Bench.from_dict(each))
             elif kind == "profile":
                 for launch in each["launches"]:
-                    kernel, counted = launch["kernel"], Counters.from_plain(launch["counters"])
-                    found.profiles[kernel] = found.profiles.get(kernel, Counters()) + counted
+                    kernel = launch["kernel"]
+                    found.count(kernel, Counters.from_plain(launch["counters"]))
+                    for line in launch["lines"]:
+                        at = place((line["file"], line["line"] or line["ptx_line"]))
+                        found.count(kernel, Counters.from_plain(line["counters"]), at)
             else:
                 found.ladders.append(Ladder.from_dict(each if kind else {}))
         except (ValueError, KeyError, TypeError) as error:
@@ -82,6 +102,13 @@ def load(path: Path) -> Measurements:
                 f"{path}: is not a gpuopt result file: {_fault(error)}; 'ladder', 'roofline', "
                 f"'bench' and 'profile' write one with --json, 'reference' always"
             ) from None
+    return found
+
+
+def _counted(launches: Iterable[nsight.Counted]) -> Measurements:
+    found = Measurements()
+    for kernel, counters in launches:
+        found.count(kernel, counters)
     return found
 
 
@@ -167,12 +194,12 @@ class Section:
 
 @dataclass(frozen=True)
 class Comparison(Result):
-    """The changes from one file to the other; it shows itself as a table.
+    """The changes from one side to the other; it shows itself as a table.
 
     Attributes
     ----------
     old, new : str
-        The files.
+        The files, or the names of what was compared.
     sections : list of Section
         One for each work that both have: its title, unit and changes by row.
 
@@ -268,11 +295,14 @@ def _times(old: Any, new: Any) -> dict[str, Change]:
     return found
 
 
-def _counts(old: Counters, new: Counters) -> dict[str, Change]:
-    """Return every counter that either side has: counts are exact, so that any change counts."""
+def _counts(old: Mapping[str, int], new: Mapping[str, int]) -> dict[str, Change]:
+    """Return every counter that both sides know and one has: any change of a count counts."""
     found = {}
-    for name in ("bank_conflicts", *new):
-        then, now = int(old.value(name)), int(new.value(name))
+    pairs = {name: (old[name], new[name]) for name in new if name in old}
+    if all(f"shared_{kind}_conflicts" in pairs for kind in ("load", "store")):
+        loads, stores = pairs["shared_load_conflicts"], pairs["shared_store_conflicts"]
+        pairs = {"bank_conflicts": (loads[0] + stores[0], loads[1] + stores[1])} | pairs
+    for name, (then, now) in pairs.items():
         if then or now:
             ratio = now / then if then else None
             verdict = "" if then == now else "more" if now > then else "fewer"
@@ -309,10 +339,26 @@ def _ladders(old: Ladder, new: Ladder) -> Iterable[Section]:
         yield Section(f"{title}: counters", "count", counted)
 
 
-def _profiles(old: dict[str, Counters], new: dict[str, Counters]) -> Section:
-    """Return the changes of two profiles, kernel by kernel."""
-    rows = {name: _counts(old[name], each) for name, each in new.items() if name in old}
-    return Section("profiles: counters", "count", rows)
+def _profiles(old: Measurements, new: Measurements) -> Iterable[Section]:
+    """Return the changes of two profiles, kernel by kernel, and those of lines that both have.
+
+    Kernels are the same by name; as many others on both sides in the order of their launches.
+    """
+    before, after = old.profiles, new.profiles
+    rows = {name: _counts(before[name], each) for name, each in after.items() if name in before}
+    gone = [name for name in before if name not in after]
+    come = [name for name in after if name not in before]
+    if len(gone) == len(come):
+        for then, now in zip(gone, come, strict=True):
+            rows[f"{then} -> {now}"] = _counts(before[then], after[now])
+    yield Section("profiles: counters", "count", rows)
+    lines = {
+        name: _counts(old.lines[name], each)
+        for name, each in new.lines.items()
+        if name in old.lines
+    }
+    if rows and lines:
+        yield Section("profiles: source lines", "count", lines)
 
 
 def _benches(old: Bench, new: Bench) -> Section:
@@ -351,22 +397,62 @@ def _sections(old: Measurements, new: Measurements) -> Iterable[Section]:
     for pair in _pairs(old.ladders, new.ladders):
         yield from _ladders(*pair)
     yield from (_benches(*pair) for pair in _pairs(old.benches, new.benches))
-    if old.profiles and new.profiles:
-        yield _profiles(old.profiles, new.profiles)
+    yield from _profiles(old, new)
 
 
-def compare(old: str | os.PathLike[str], new: str | os.PathLike[str]) -> Comparison:
-    """Compare two files with measurements, rung by rung.
+def _profiled(side: Any, arguments: tuple, device: str | None, keywords: dict) -> Profile:
+    """Profile a function or a kernel on copies of the arguments."""
+    if isinstance(side, Kernel) and device is None:
+        device = side.module.device
+    copies = tuple(copied(each) for each in arguments)
+    return profile(side, *copies, device=device or "sim", **keywords)
 
-    A change is named where it is more than both spreads together, and more than 1%. Devices are
-    told apart by name and description; where a file has only one of a kind, that is compared with
-    the other file's, whichever it is.
+
+def _side(side: Any, name: str) -> tuple[str, Measurements]:
+    """Return the name and the measurements of one side; None: it is no such thing."""
+    if isinstance(side, str | os.PathLike):
+        return os.fspath(side), load(Path(side))
+    found = Measurements()
+    for kind, listed in ((Roofline, found.roofs), (Ladder, found.ladders), (Bench, found.benches)):
+        if isinstance(side, kind):
+            listed.append(side)
+            return kind.__name__.lower(), found
+    if isinstance(side, Profile):
+        for launch in side.launches:
+            found.count(launch.kernel, launch.counters)
+            for each in launch.lines:
+                at = place((each.file, each.line if each.file else each.ptx_line))
+                found.count(launch.kernel, each.counters, at)
+        return ", ".join(found.profiles) or "profile", found
+    raise TypeError(
+        f"{name}: must be a file, a Profile, a Ladder, a Roofline, a Bench, a kernel or another "
+        f"function, not {side!r:.60}"
+    )
+
+
+def compare(
+    old: Any, new: Any, *arguments: Any, device: str | None = None, **keywords: Any
+) -> Comparison:
+    """Compare two sides: files of results, measurements, profiles, or kernels.
+
+    A time or rate has changed if the change is more than both spreads together, and more than 1%.
+    Counters are exact: any difference is a change; profiles are compared line by line, too.
+    Devices are told apart by name and description; where a side has only one of a kind, that is
+    compared with the other side's, whichever it is.
 
     Parameters
     ----------
-    old, new : path
-        Files of ``python -m gpuopt ladder --json``, ``roofline --json``, ``bench --json`` or
-        ``reference``, or `json.dump` of a `to_dict`.
+    old, new : path, Ladder, Roofline, Bench, Profile, kernel or callable
+        A file of ``python -m gpuopt ladder --json``, ``roofline --json``, ``bench --json`` or
+        ``reference``, or `json.dump` of a `to_dict`; or a report of Nsight Compute: ".ncu-rep"
+        (needs the package ncu-report), or the text of ``ncu --csv --page raw``, as ".csv". Its
+        instructions are the machine's, those of a simulated GPU PTX's. A kernel, or a function that
+        launches some, is profiled on copies of the arguments.
+    *arguments, **keywords
+        For two kernels: the grid, the block and the arguments of both launches. For two functions:
+        theirs.
+    device : str, optional
+        The simulated GPU of functions: "sim", or a preset as "sim:t4".
 
     Returns
     -------
@@ -374,22 +460,35 @@ def compare(old: str | os.PathLike[str], new: str | os.PathLike[str]) -> Compari
 
     Raises
     ------
+    TypeError
+        A side is something else, or arguments are passed without a function.
     ValueError
         A file holds something else, or the two have nothing in common.
+    ImportError
+        A report of Nsight Compute, and the package ncu-report is missing.
     OSError
         A file cannot be read.
 
     Examples
     --------
-    >>> import json, pathlib, tempfile, gpuopt
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "ladder.json"
-    >>> counted = gpuopt.ladder("reduce", 4096, device="sim")
-    >>> _ = path.write_text(json.dumps(counted.to_dict()))
-    >>> [section.title.split(",")[0] for section in gpuopt.compare(path, path).sections]
-    ['sum of 4']
+    >>> import numpy as np, gpuopt
+    >>> x = np.arange(4096, dtype=np.int32)
+    >>> second = gpuopt.profile(gpuopt.reduce, x, variant=2)
+    >>> third = gpuopt.profile(gpuopt.reduce, x, variant=3)
+    >>> gpuopt.compare(second, third).failed("bank_conflicts>0")
+    []
     """
-    old, new = Path(old), Path(new)
-    sections = [each for each in _sections(load(old), load(new)) if each.rows]
+    sides = []
+    for side, name in ((old, "old"), (new, "new")):
+        runs = callable(side) and not isinstance(side, Profile)
+        if not runs and (arguments or keywords):
+            raise TypeError(f"{name}: arguments are for kernels and functions, not {side!r:.60}")
+        label_ = getattr(side, "name", getattr(side, "__name__", "")) if runs else ""
+        made = _profiled(side, arguments, device, keywords) if runs else side
+        text, found = _side(made, name)
+        sides.append((label_ or text, found))
+    (before, old_), (after, new_) = sides
+    sections = [each for each in _sections(old_, new_) if each.rows]
     if not sections:
-        raise ValueError(f"{old} and {new} have no measurement of the same work")
-    return Comparison(str(old), str(new), sections)
+        raise ValueError(f"{before} and {after} have no measurement of the same work")
+    return Comparison(before, after, sections)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from gpuopt import _core
-from gpuopt.arrays.device_array import LEGACY
+from gpuopt.arrays.device_array import LEGACY, DeviceArray
 from gpuopt.arrays.libraries import Library, is_run, view_of
 from gpuopt.ptx.described import Described, described
 from gpuopt.ptx.streams import Stream, drain, stream_on
@@ -381,3 +381,14 @@ class Memory:
             if data.nbytes:
                 self._core.copy_in(buffer.address, data.reshape(-1).view(np.uint8))
         return buffer
+
+
+def copied(argument: Any) -> Any:
+    """Return an argument that a further run may change; device memory as a host array."""
+    if isinstance(argument, np.ndarray):
+        return argument.copy() if argument.flags.writeable else argument
+    if isinstance(argument, Buffer):
+        return argument.get()
+    if isinstance(argument, DeviceArray):
+        return np.asarray(argument).copy()
+    return argument

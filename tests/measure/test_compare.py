@@ -1,7 +1,10 @@
 """References of known devices, and the comparison of two files of results."""
 
 import json
+import sys
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import gpuopt
@@ -225,3 +228,125 @@ def test_compare_refuses_disjoint_results(timed, tmp_path):
         compare.compare(
             write(tmp_path / "a", timed.to_dict()), write(tmp_path / "b", other.to_dict())
         )
+
+
+# --- profiles, kernels, and Nsight Compute's reports
+
+ROWS = """__global__ void k(const float *x, float *y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    y[i] = x[i * n];
+}"""
+
+
+def test_two_profiles_are_compared_by_kernel_and_line():
+    x = np.arange(4096, dtype=np.int32)
+    second, third = (gpuopt.profile(gpuopt.reduce, x, variant=each) for each in (2, 3))
+    found = gpuopt.compare(second, third)
+    rows = found.sections[0].rows.values()
+    changes = [row["bank_conflicts"] for row in rows if "bank_conflicts" in row]
+    difference = third.difference(second)
+    assert sum(each.new - each.old for each in changes) == difference["bank_conflicts"] < 0
+    assert {each.verdict for each in changes} <= {"fewer", ""}
+    more = gpuopt.profile(gpuopt.reduce, np.arange(8192, dtype=np.int32), variant=2)
+    lines = gpuopt.compare(second, more).sections[1]
+    assert "lines" in lines.title and len(lines.rows) > 2
+    assert all(".cu:" in each or ".cuh:" in each for each in lines.rows)
+    assert "bank conflicts" in str(found)
+
+
+def test_profiles_in_files_and_in_memory_agree(tmp_path):
+    x = np.arange(4096, dtype=np.int32)
+    second, third = (gpuopt.profile(gpuopt.reduce, x, variant=each) for each in (2, 3))
+    path = tmp_path / "second.json"
+    path.write_text(json.dumps(second.to_dict()))
+    assert gpuopt.compare(path, third).sections == gpuopt.compare(second, third).sections
+
+
+def test_two_kernels_run_on_copies_of_the_same_arguments(nvrtc):
+    far = gpuopt.compile(ROWS, device="sim:t4")["k"]
+    near = gpuopt.compile(ROWS.replace("i * n", "i").replace("k(", "near("), device="sim:t4")[
+        "near"
+    ]
+    x, y = np.ones(256 * 32, np.float32), np.zeros(256, np.float32)
+    found = gpuopt.compare(far, near, 1, 256, x, y, 32)
+    assert (found.old, found.new) == ("k", "near")
+    assert not y.any()
+    change = found.sections[0].rows["k -> near"]["global_load_sectors"]
+    assert (change.old, change.new, change.verdict) == (256, 32, "fewer")
+    assert "kernel.cu:3" in found.sections[1].rows
+
+
+def test_two_functions_are_profiled():
+    x = np.arange(2048, dtype=np.int32)
+    found = gpuopt.compare(lambda: gpuopt.reduce(x, variant=2), lambda: gpuopt.reduce(x, variant=3))
+    assert found.verdict != "no change"
+
+
+LOADS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
+RAW = f"""==PROF== Connected to process 7
+"ID","Kernel Name","Block Size","CC","dram__bytes_read.sum","{LOADS}","smsp__inst_executed.sum"
+"","","","","Mbyte","sector","inst"
+"0","k(const float *, int)","(256, 1, 1)","9.0","1.05","1,256","2,400"
+"1","k(const float *, int)","(256, 1, 1)","9.0","0.95","1,256","n/a"
+"""
+BY_METRIC = f""""ID","Kernel Name","Section Name","Metric Name","Metric Unit","Metric Value"
+"0","k","Command line profiler metrics","smsp__inst_executed.sum","inst","1,200"
+"0","k","Command line profiler metrics","{LOADS}","sector","32"
+"0","k","Launch Statistics","Registers Per Thread","register/thread","16"
+"""
+
+
+def test_raw_table_of_nsight_compute_is_read(tmp_path):
+    path = tmp_path / "old.csv"
+    path.write_text(RAW)
+    found = compare.load(path).profiles
+    assert found == {
+        "k(const float *, int)": {
+            "dram_read_bytes": 2_000_000, "global_load_sectors": 2512, "warp_instructions": 2400,
+        }
+    }  # fmt: skip
+
+
+def test_nsight_compute_against_a_profile(tmp_path, nvrtc):
+    path = tmp_path / "hardware.csv"
+    path.write_text(BY_METRIC)
+    kernel = gpuopt.compile(ROWS, device="sim")["k"]
+    x, y = np.ones(256 * 32, np.float32), np.zeros(256, np.float32)
+    profile = gpuopt.profile(kernel, 1, 256, x, y, 32)
+    (section,) = gpuopt.compare(path, profile).sections
+    row = section.rows["k"]
+    assert set(row) == {"warp_instructions", "global_load_sectors"}
+    assert (row["global_load_sectors"].old, row["global_load_sectors"].new) == (32, 256)
+
+
+def test_report_of_nsight_compute_by_its_own_module(tmp_path, monkeypatch):
+    """ncu_report as documented: ranges of actions with metrics."""
+    metric = SimpleNamespace(value=lambda: 48.0)
+    action = SimpleNamespace(
+        name=lambda: "k", metric_by_name=lambda name: metric if "op_ld" in name else None
+    )
+    range_ = SimpleNamespace(num_actions=lambda: 1, action_by_idx=lambda i: action)
+    context = SimpleNamespace(num_ranges=lambda: 1, range_by_idx=lambda i: range_)
+    module = SimpleNamespace(load_report=lambda path: context)
+    monkeypatch.setitem(sys.modules, "ncu_report", module)
+    path = tmp_path / "run.ncu-rep"
+    path.write_bytes(b"")
+    assert compare.load(path).profiles["k"]["global_load_sectors"] == 48
+    monkeypatch.setitem(sys.modules, "ncu_report", None)
+    with pytest.raises(ImportError, match="pip install ncu-report"):
+        compare.load(path)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda path: gpuopt.compare(3, 4), TypeError, "old: must be a file, a Profile"),
+        (lambda path: gpuopt.compare(path, path, 4), TypeError, "old: arguments are for kernels"),
+        (lambda path: gpuopt.compare(path, path), ValueError, 'no column "Kernel Name"'),
+    ],
+)
+def test_bad_sides_are_named(tmp_path, call, error, text):
+    path = tmp_path / "other.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(error, match=text):
+        call(path)
