@@ -199,7 +199,7 @@ class Comparison(Result):
     Attributes
     ----------
     old, new : str
-        The files, or the names of what was compared.
+        Paths, or names of kernels and functions.
     sections : list of Section
         One for each work that both have: its title, unit and changes by row.
 
@@ -437,8 +437,8 @@ def compare(
 
     A time or rate has changed if the change is more than both spreads together, and more than 1%.
     Counters are exact: any difference is a change; profiles are compared line by line, too.
-    Devices are told apart by name and description; where a side has only one of a kind, that is
-    compared with the other side's, whichever it is.
+    Two devices are the same by name and description; if each side has one device of a kind, these
+    two are compared.
 
     Parameters
     ----------

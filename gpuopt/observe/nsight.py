@@ -13,7 +13,7 @@ SUFFIXES = (".ncu-rep", ".csv")
 _NAMES = {metric: name for name, metric, _ in TABLE if metric != "-"}
 _PREFIXES = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
-Counted = tuple[str, dict[str, int]]  # a launch: its kernel, and the counters that it has
+Counted = tuple[str, dict[str, int]]  # the kernel of a launch, and the counters of the report
 
 
 def read(path: Path) -> list[Counted]:

@@ -75,6 +75,16 @@ def test_findings_and_advice():
     assert gpuopt.explain(inner, 1, 32, *flat)[0].rule == "bounds-check"
 
 
+def test_launch_is_a_function_for_explain_and_the_fixture(gpuopt_check):
+    x, y = np.ones(1000, np.float32), np.zeros(1000, np.float32)
+    launch = gpuopt.from_numba(scale)[4, 256]
+    gpuopt_check(launch, x, y, 3).assert_at_most(bank_conflicts=0, sectors_per_load=4.1)
+    assert (y == 3).all()
+    found = gpuopt.explain(gpuopt.from_numba(unchecked)[1, 32], np.zeros(32, np.float32))
+    assert (found[0].rule, found[0].severity) == ("bounds-check", "error")
+    assert found[0].file and found[0].file.endswith("test_numba.py")
+
+
 def test_bad_arguments_are_named():
     kernel = gpuopt.from_numba(scale)
     x = np.zeros(4, np.float32)
