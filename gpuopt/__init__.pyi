@@ -14,12 +14,15 @@ from gpuopt.catalog.devices import (
     show_config as show_config,
 )
 from gpuopt.catalog.rungs import Rung as Rung, rungs as rungs
+from gpuopt.families.calls import (
+    add as add,
+    matmul as matmul,
+    reduce as reduce,
+    saxpy as saxpy,
+    stencil1d as stencil1d,
+    transpose as transpose,
+)
 from gpuopt.families.device_calls import asarray as asarray
-from gpuopt.families.matmul import matmul as matmul
-from gpuopt.families.reduce import reduce as reduce
-from gpuopt.families.stencil1d import stencil1d as stencil1d
-from gpuopt.families.transpose import transpose as transpose
-from gpuopt.families.vectors import add as add, saxpy as saxpy
 from gpuopt.jit.cache import clear_cache as clear_cache
 from gpuopt.jit.compiler import compile as compile
 from gpuopt.jit.errors import CompileError as CompileError

@@ -34,6 +34,16 @@ seconds: float = profile.bounds("h200").seconds
 change = profile - profile
 findings: list[gpuopt.Finding] = gpuopt.check(kernel, 1, 32, x)
 roof = gpuopt.roofline("sim:m2090").add(profile)
+there = gpuopt.asarray(x)
+turned: gpuopt.DeviceArray = gpuopt.transpose(gpuopt.asarray(matrix), variant="vector")
+sums: gpuopt.DeviceArray = gpuopt.reduce(there, axis=0, keepdims=True)
+product: np.ndarray = gpuopt.matmul(matrix, there)
+smooth: np.ndarray = gpuopt.stencil1d(a=[1.0, 2.0], radius=1, weights=[1, 2, 1])
+into: np.ndarray = gpuopt.reduce(there, out=x)
+within: gpuopt.DeviceArray = gpuopt.add(there, there, out=there)
+halves: np.typing.NDArray[np.float32] = gpuopt.transpose(matrix)
+count: int = gpuopt.reduce(array=x, op="count", device="cpu", blocks=None)
+gpuopt.saxpy(2.5, there, there).get()
 
 gpuopt.reduce(x, "summ")  # wrong
 gpuopt.redcue(x)  # wrong
@@ -44,6 +54,12 @@ gpuopt.transpose(matrix, variant="pading")  # wrong
 gpuopt.stencil1d(x, 3, mode="warp")  # wrong
 gpuopt.matmul(matrix, matrix, variant="sequential")  # wrong
 gpuopt.saxpy(2.5, x)  # wrong
+host: np.ndarray = gpuopt.transpose(there)  # wrong
+gpuopt.matmul(matrix, matrix).get()  # wrong
+device_sum: gpuopt.DeviceArray = gpuopt.reduce(there, out=x)  # wrong
+gpuopt.transpose(there, out=3)  # wrong
+gpuopt.stencil1d(there, radios=3)  # wrong
+gpuopt.add(there, there, variant="sequential")  # wrong
 gpuopt.ladder("redcue")  # wrong
 gpuopt.ladder("reduce", op="mean")  # wrong
 gpuopt.trace("reduc", 3)  # wrong

@@ -1,6 +1,8 @@
 """Type checkers find the mistakes of calls.py, and only those; names agree with the tables."""
 
+import ast
 import importlib.util
+import inspect
 import os
 import re
 import shutil
@@ -12,7 +14,7 @@ from typing import get_args
 import pytest
 
 import gpuopt
-from gpuopt.families import cases, reduce_axis, stencil1d
+from gpuopt.families import calls, cases, reduce_axis, stencil1d
 from gpuopt.util import literals
 
 HERE = Path(__file__).parent
@@ -54,6 +56,32 @@ def test_basedpyright_finds_the_mistakes():
     command = [program, "--pythonpath", sys.executable, "--level", "error"]
     found, text = found_by([*command, str(CALLS)], r"calls\.py:(\d+):\d+ - error")
     assert found == wrong_lines(), text
+
+
+def stub_parameters():
+    """Return the parameters of each overload in calls.pyi, by function."""
+    tree = ast.parse(Path(calls.__file__).with_suffix(".pyi").read_text())
+    classes = {each.name: each for each in tree.body if isinstance(each, ast.ClassDef)}
+
+    def fields(name):
+        own = {each.target.id for each in classes[name].body if isinstance(each, ast.AnnAssign)}
+        return own.union(*(fields(base.id) for base in classes[name].bases if base.id in classes))
+
+    for each in tree.body:
+        if isinstance(each, ast.FunctionDef):
+            named = [part.arg for part in each.args.args]
+            options = fields(each.args.kwarg.annotation.slice.id)
+            yield each.name, named, options | {part.arg for part in each.args.kwonlyargs}
+
+
+def test_the_stub_of_the_calls_has_their_parameters():
+    seen = set()
+    for name, positional, keywords in stub_parameters():
+        found = inspect.signature(getattr(gpuopt, name)).parameters.values()
+        assert positional == [each.name for each in found if each.kind is not each.KEYWORD_ONLY]
+        assert keywords == {each.name for each in found if each.kind is each.KEYWORD_ONLY}, name
+        seen.add(name)
+    assert seen == set(calls.__all__)
 
 
 @pytest.mark.parametrize(
