@@ -44,6 +44,7 @@ enum sim_status {
     X(READ_ONLY,       "write to read-only memory")           \
     X(SHARED_RACE,     "race in shared memory")               \
     X(GLOBAL_RACE,     "race in global memory")               \
+    X(IN_FLIGHT,       "copy in flight")                      \
     X(DIVERGENT_BARRIER, "divergent barrier")                 \
     X(WARP_SYNC,       "bad warp-level synchronisation")      \
     X(DEADLOCK,        "deadlock")                            \

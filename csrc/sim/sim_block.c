@@ -3,6 +3,7 @@
  */
 #include "sim_block.h"
 
+#include "exec/sim_async.h"
 #include "exec/sim_exec.h"
 #include "observe/sim_observe.h"
 
@@ -262,8 +263,10 @@ static int run_block(struct sim_worker *w, struct sim_block *block) {
         struct sim_warp *warp = &block->warps[block->next_warp];
         if (warp->done || blocked(warp)) {
             if (++idle >= block->warp_count) { /* a whole round without a runnable warp */
-                if (!block->live_threads)
+                if (!block->live_threads) {
+                    sim_copies_end(w, block);
                     return SIM_RUN_DONE;
+                }
                 return deadlock(w, block);
             }
             continue;
@@ -300,6 +303,8 @@ static int run_block(struct sim_worker *w, struct sim_block *block) {
             if (yields >= runnable) { /* no warp of this block can proceed by itself */
                 yields = 0;
                 block->idle_rounds++;
+                if (block->copies_in && sim_copies_count(w, block, SIM_NO_SLOT))
+                    return SIM_RUN_FAILED;
                 if (w->run->kernel->communicates && w->run->total_blocks > 1) {
                     block->next_warp++;
                     return SIM_RUN_TURN_OVER;
@@ -344,6 +349,7 @@ void sim_block_free(struct sim_block *block) {
         free(warp->regs);
         free(warp->local);
         free(warp->local_valid);
+        sim_copies_free(warp);
         sim_undefined_free(warp);
     }
     sim_races_free(block);
@@ -406,6 +412,7 @@ int sim_block_start(struct sim_run *run, struct sim_block *block, uint64_t linea
     block->has_token = block->wants_token = block->running = block->started = 0;
     memset(block->barriers, 0, sizeof block->barriers);
     block->barriers_begun = 0;
+    sim_copies_reset(block);
     memset(block->shared, 0, (size_t)block->shared_bytes);
     memset(block->shared_valid, 0, (size_t)block->shared_bytes / 4 + 1);
     memset(block->shared_valid + run->kernel->reserved_at / 4, 15, /* the system writes zeros */

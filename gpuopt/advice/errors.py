@@ -302,6 +302,15 @@ _PLAIN: dict[str, tuple[str, str, str, str, str]] = {
         "hangs or the barrier pairs up with another one.",
         f"{GUIDE}, synchronisation functions",
     ),
+    "copy in flight": (
+        "missing-wait",
+        "Bytes of an asynchronous copy are used before the copy has been waited for.",
+        "Wait first, as the finding says: __pipeline_wait_prior(N), cg::wait, consumer_wait() or "
+        "the mbarrier of a bulk copy. If other threads use the bytes, __syncthreads() follows.",
+        "The copy goes on while the thread continues, and commits count: wait_prior(N) leaves the "
+        "N newest groups in flight.",
+        f"{GUIDE}, asynchronous data copies",
+    ),
     "deadlock": (
         "deadlock",
         "The kernel hangs: threads wait for something that never happens.",
@@ -422,7 +431,7 @@ def _causes(listed: list[Advice]) -> list[Advice]:
         else:
             kept[each.rule] = each
     rules = set(kept)
-    if rules & _RACES:  # a value that is missing because its writer comes too late
+    if rules & (_RACES | {"missing-wait"}):  # the value is missing: its writer comes too late
         kept.pop("uninitialised-shared", None)
         kept.pop("uninitialised", None)
     if rules & {"divergent-barrier"}:

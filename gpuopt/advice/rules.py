@@ -34,6 +34,7 @@ ERRORS = (
     ErrorRule("shared-bounds", "shared window too small", "stencil with halo"),
     ErrorRule("divergent-barrier", "divergent barrier: half", "scan of a block"),
     ErrorRule("racing-update", "racing update: histogram", "shared histogram"),
+    ErrorRule("missing-wait", "wait: moving average", "wait: polynomial of two tiles"),
     ErrorRule("missing-syncthreads", "syncthreads: reduction", "block reduction"),
     ErrorRule("missing-syncwarp", "warp tree without a barrier of the warp", "float64 norm"),
     ErrorRule("unordered-blocks", "last block sums up without a fence", "last block"),

@@ -313,3 +313,18 @@ __global__ void k(const float *x, float *y, int rounds) {
     }
     y[blockIdx.x * 64 + t] = acc;
 }
+//// wait: polynomial of two tiles | k(4, 128, r(1024), z(512))
+#include <cuda_pipeline.h>
+__global__ void k(const float *x, float *y) {
+    __shared__ float s[2][128];
+    int t = threadIdx.x, i = blockIdx.x * 128 + t;
+    for (int r = 0; r < 2; r++) {
+        __pipeline_memcpy_async(&s[r][t], &x[r * 512 + i], sizeof(float));
+        __pipeline_commit();
+    }
+    __pipeline_wait_prior(1);
+    float v = s[0][t];
+    __pipeline_wait_prior(0);
+    __syncthreads();
+    y[i] = v * v + s[1][127 - t] * v;
+}

@@ -168,8 +168,11 @@ int sim_find(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc, uin
 
 /* ---- one finding for one mistake ---- */
 
-static int is_race(const struct sim_found *f) {
-    return f->finding.kind == SIM_FIND_SHARED_RACE || f->finding.kind == SIM_FIND_GLOBAL_RACE;
+/* Which of several findings of one mistake tells it. */
+static int rank(const struct sim_found *f) {
+    return f->finding.kind == SIM_FIND_IN_FLIGHT
+               ? 2
+               : f->finding.kind == SIM_FIND_SHARED_RACE || f->finding.kind == SIM_FIND_GLOBAL_RACE;
 }
 
 static int shares_line(const struct sim_found *a, const struct sim_found *b) {
@@ -178,13 +181,16 @@ static int shares_line(const struct sim_found *a, const struct sim_found *b) {
 }
 
 /* Races of one kind that share a line are one mistake: a barrier that is missing between a store
- * and several loads. A read that races with the write that it should follow is no second one. */
+ * and several loads. Where the accesses touch copies in flight, a wait is what is missing. A read
+ * that races with the write that it should follow, or precedes it, is no second one. */
 static int is_same(const struct sim_found *a, const struct sim_found *b) {
-    if (is_race(a) && b->finding.kind == SIM_FIND_UNINITIALISED)
+    const enum sim_finding_kind to = b->finding.kind;
+    if (!rank(a))
+        return to == SIM_FIND_UNINITIALISED && a->finding.kind == to && a->place == b->place;
+    if (to == SIM_FIND_UNINITIALISED)
         return b->place == a->place || b->place == a->other_place;
-    if (a->finding.kind == SIM_FIND_UNINITIALISED)
-        return b->finding.kind == a->finding.kind && a->place == b->place;
-    return is_race(a) && a->finding.kind == b->finding.kind && shares_line(a, b);
+    return (a->finding.kind == to || (rank(b) && (rank(a) == 2 || rank(b) == 2))) &&
+           shares_line(a, b);
 }
 
 /* For a list: in the order of lines, which no schedule changes. */
@@ -222,12 +228,11 @@ void sim_findings_merge(struct sim_run *run) {
         }
     uint64_t kept = 0;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t first = UINT32_MAX; /* a race stands for the group */
+        uint32_t first = UINT32_MAX; /* the highest rank stands for the group */
         uint64_t times = 0;
         for (uint32_t n = 0; n < count; n++)
             if (group[n] == group[i]) {
-                const int better =
-                    first == UINT32_MAX || (!is_race(&found[first]) && is_race(&found[n]));
+                const int better = first == UINT32_MAX || rank(&found[n]) > rank(&found[first]);
                 first = better ? n : first;
                 times += found[n].finding.times;
             }

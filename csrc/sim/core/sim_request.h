@@ -35,6 +35,8 @@ static inline struct sim_region *sim_request_own(const struct sim_request *l, ui
 
 /* ---- validity of shared memory: for each word, which of its bytes were written ---- */
 
+#define SIM_FLYING 16 /* instead: an asynchronous copy writes the word, and has not landed */
+
 static inline uint8_t sim_byte_mask(uint64_t address, uint32_t bytes) {
     return bytes >= 4 ? 15 : (uint8_t)(((1u << bytes) - 1) << (address & 3));
 }
@@ -42,7 +44,15 @@ static inline uint8_t sim_byte_mask(uint64_t address, uint32_t bytes) {
 static inline void sim_shared_mark(struct sim_block *b, uint64_t address, uint32_t bytes) {
     uint8_t mask = sim_byte_mask(address, bytes);
     for (uint64_t word = address / 4; word <= (address + bytes - 1) / 4; word++)
-        b->shared_valid[word] |= mask;
+        b->shared_valid[word] = (uint8_t)((b->shared_valid[word] & 15) | mask);
+}
+
+static inline int sim_shared_is_flying(const struct sim_block *b, uint64_t address,
+                                       uint32_t bytes) {
+    uint8_t any = 0;
+    for (uint64_t word = address / 4; word <= (address + bytes - 1) / 4; word++)
+        any |= b->shared_valid[word];
+    return any & SIM_FLYING;
 }
 
 static inline void sim_shared_unmark(struct sim_block *b, uint64_t address, uint32_t bytes) {

@@ -65,6 +65,7 @@ struct sim_warp {
     uint32_t spin_pc, spin_count;
     struct sim_late late[SIM_BARRIERS];
     uint32_t late_ids;               /* bit mask of barriers that have late lanes */
+    struct sim_flight *flight;       /* asynchronous copies; NULL before the first */
     struct sim_undefined *undefined; /* see sim_undefined.c; NULL while no value is undefined */
     int done;
 };
@@ -90,8 +91,10 @@ struct sim_block {
     struct sim_warp *warps;
     uint32_t warp_count, live_threads;
     uint8_t *shared;
-    uint8_t *shared_valid; /* one byte a word: which of its four bytes were written */
+    uint8_t
+        *shared_valid; /* one byte a word: which of its four bytes were written, or SIM_FLYING */
     uint64_t shared_bytes;
+    uint32_t copies_in, copies_out; /* in flight, to shared memory and from it to global memory */
     struct sim_barrier barriers[SIM_BARRIERS];
     uint32_t barriers_begun; /* bit mask of barriers that some thread has reached */
     struct sim_race_block *races;

@@ -410,7 +410,7 @@ enum sim_status sim_decode_createpolicy(struct sim_decoder *d) {
     return sim_lane(d, "mov.b64", 0, dst, source, 0);
 }
 
-/* ---- asynchronous copies: done at once, in program order ---- */
+/* ---- asynchronous copies ---- */
 
 static enum sim_status second_address(struct sim_decoder *d, const struct sim_operand *o) {
     struct address a;
@@ -442,8 +442,17 @@ enum sim_status sim_decode_cp(struct sim_decoder *d) {
         return sim_emit(d, &in);
     }
     if (sim_part(d, "commit_group") || sim_part(d, "wait_group") || sim_part(d, "wait_all")) {
+        const int group = sim_part(d, "wait_group");
         in.op = SIM_OP_CPWAIT;
         in.class = SIM_CLASS_BARRIER;
+        in.sub = group ? SIM_WAIT_GROUP : sim_part(d, "wait_all") ? SIM_WAIT_ALL : SIM_WAIT_COMMIT;
+        in.vec = (uint8_t)sim_part(d, "bulk");
+        in.scope = (uint8_t)sim_part(d, "read");
+        if ((status = sim_operands(d, (uint32_t)group, (uint32_t)group)) != SIM_OK)
+            return status;
+        if (group && (o[0].kind != SIM_O_INT || o[0].bits > INT32_MAX))
+            return sim_malformed(d, "the groups that may be pending are a small constant");
+        in.imm = group ? (int64_t)o[0].bits : 0;
         return sim_emit(d, &in);
     }
     if (sim_part(d, "mbarrier")) {

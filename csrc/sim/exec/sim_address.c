@@ -3,6 +3,7 @@
  * kernel can form reaches host memory unchecked. Moves no data.
  */
 #include "sim_address.h"
+#include "sim_async.h"
 #include "sim_exec.h"
 #include "../observe/sim_observe.h"
 
@@ -265,6 +266,9 @@ static int misaligned(struct sim_request *l, uint32_t lane) {
 }
 
 int sim_request_uninitialised(struct sim_request *l, uint32_t lane) {
+    if (l->space == SIM_S_SHARED &&
+        sim_shared_is_flying(l->warp->block, l->address[lane], l->bytes))
+        return sim_copies_read(l, lane);
     return sim_find_uninitialised(l->w, l->warp, l->pc, lane, l->space, l->bytes, l->address[lane]);
 }
 

@@ -71,6 +71,11 @@ int sim_request_event(struct sim_request *l, struct sim_region *region, const ui
 int sim_load_global(struct sim_request *l);
 int sim_store_global(struct sim_request *l);
 
+/* For instructions that move more than registers: checks one access of l->bytes per lane, raises
+ * its event, and returns each lane's host address. Lanes that fail leave the mask. Returns 1 when
+ * the launch ends. */
+int sim_request_access(struct sim_request *l, uint8_t **host);
+
 /* Generic addresses: calls the function once for each window, with addresses of that space. */
 typedef int (*sim_request_fn)(struct sim_request *);
 int sim_request_by_window(struct sim_request *l, sim_request_fn global, sim_request_fn shared,

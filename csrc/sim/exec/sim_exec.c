@@ -441,7 +441,10 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
             goto failed;
         case SIM_OP_NOP:
         case SIM_OP_PREFETCH:
+            break;
         case SIM_OP_CPWAIT:
+            if (sim_exec_wait(w, warp, in, mask))
+                goto failed;
             break;
         case SIM_OP_PAND:
             PRED(in->dst) = (PRED(in->dst) & ~mask) | (PRED(in->a) & PRED(in->b) & mask);

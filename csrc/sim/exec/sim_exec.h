@@ -40,6 +40,9 @@ int sim_exec_heap(struct sim_worker *w, struct sim_warp *warp, const struct sim_
                   uint32_t pc, uint32_t mask, uint32_t local_base);
 int sim_load_param(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
                    uint32_t mask, uint8_t *regs);
+int sim_exec_wait(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                  uint32_t mask);
+/* As sim_request_access() of sim_address.h, at given addresses. */
 int sim_access_lanes(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
                      uint32_t *mask, unsigned space, unsigned kind, const uint64_t *address,
                      uint32_t bytes, uint8_t **host);

@@ -219,8 +219,44 @@ int sim_exec_atomic(struct sim_worker *w, struct sim_warp *warp, const struct si
 
 /* ---- for instructions that move more than registers ---- */
 
-/* Checks one access of `bytes` per lane in any space, raises its event, and returns each lane's
- * host address. Lanes that fail are removed from *mask. Returns 1 when the launch ends. */
+int sim_request_access(struct sim_request *l, uint8_t **host) {
+    struct sim_region *region = NULL;
+    struct sim_block *b = l->warp->block;
+    const int shared = l->space == SIM_S_SHARED, copies = l->in->op != SIM_OP_MBAR,
+              loads = l->kind == SIM_ACCESS_LOAD, stores = l->kind == SIM_ACCESS_STORE;
+    sim_request_measure(l);
+    if (sim_request_check_alignment(l) || (shared ? sim_request_check_limit(l, b->shared_bytes)
+                                                  : sim_request_regions(l, &region) < 0))
+        return 1;
+    if (l->mask && sim_request_event(l, region, NULL))
+        return 1;
+    for (uint32_t m = l->mask; m; m &= m - 1) {
+        const uint32_t lane = (uint32_t)__builtin_ctz(m), bytes = l->bytes;
+        const uint64_t at = l->address[lane];
+        struct sim_region *own = shared   ? NULL
+                                 : region ? region
+                                          : sim_request_region(l->w, at, bytes);
+        host[lane] = own ? own->host + (at - own->base) : b->shared + at;
+        int valid = stores || (own ? sim_memory_is_valid(own, at - own->base, bytes)
+                                   : sim_shared_is_valid(b, at, bytes));
+        for (uint32_t i = 0; i < bytes && !valid && loads; i++)
+            valid = own ? sim_memory_is_valid(own, at - own->base + i,
+                                              1) /* a copy may include padding */
+                        : sim_shared_is_valid(b, at + i, 1);
+        if (!valid && l->w->run->check_uninit && sim_request_uninitialised(l, lane))
+            return 1;
+        if (!loads && own && own->read_only)
+            return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_READ_ONLY, at, NULL,
+                            "write to constant memory at 0x%llx", (unsigned long long)at),
+                   1;
+        if (!loads && own)
+            sim_memory_mark(own, at - own->base, bytes);
+        else if (!loads && !copies) /* copies mark their bytes when they land */
+            sim_shared_mark(b, at, bytes);
+    }
+    return 0;
+}
+
 int sim_access_lanes(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
                      uint32_t *mask, unsigned space, unsigned kind, const uint64_t *address,
                      uint32_t bytes, uint8_t **host) {
@@ -236,40 +272,7 @@ int sim_access_lanes(struct sim_worker *w, struct sim_warp *warp, const struct s
             l.address[i] -= SIM_SHARED_WINDOW;
     }
     l.space = (uint8_t)space;
-    sim_request_measure(&l);
-    struct sim_region *region = NULL;
-    struct sim_block *b = warp->block;
-    if (sim_request_check_alignment(&l) ||
-        (space == SIM_S_SHARED ? sim_request_check_limit(&l, b->shared_bytes)
-                               : sim_request_regions(&l, &region) < 0))
-        return 1;
+    const int ends = sim_request_access(&l, host);
     *mask = l.mask;
-    if (l.mask && sim_request_event(&l, region, NULL))
-        return 1;
-    for (uint32_t m = l.mask; m; m &= m - 1) {
-        uint32_t lane = (uint32_t)__builtin_ctz(m);
-        uint64_t at = l.address[lane];
-        struct sim_region *own = space == SIM_S_SHARED ? NULL
-                                 : region              ? region
-                                                       : sim_request_region(w, at, bytes);
-        host[lane] = own ? own->host + (at - own->base) : b->shared + at;
-        int reads = kind == SIM_ACCESS_LOAD || kind >= SIM_ACCESS_ATOMIC;
-        int valid = own ? sim_memory_is_valid(own, at - own->base, bytes)
-                        : sim_shared_is_valid(b, at, bytes);
-        for (uint32_t i = 0; i < bytes && !valid && kind == SIM_ACCESS_LOAD; i++)
-            valid = own ? sim_memory_is_valid(own, at - own->base + i,
-                                              1) /* a copy may include padding */
-                        : sim_shared_is_valid(b, at + i, 1);
-        if (reads && !valid && w->run->check_uninit && sim_request_uninitialised(&l, lane))
-            return 1;
-        if (kind != SIM_ACCESS_LOAD && own && own->read_only)
-            return sim_find(w, warp, l.pc, lane, SIM_FIND_READ_ONLY, at, NULL,
-                            "write to constant memory at 0x%llx", (unsigned long long)at),
-                   1;
-        if (kind != SIM_ACCESS_LOAD && own)
-            sim_memory_mark(own, at - own->base, bytes);
-        else if (kind != SIM_ACCESS_LOAD)
-            sim_shared_mark(b, at, bytes);
-    }
-    return 0;
+    return ends;
 }

@@ -3,6 +3,7 @@
  * order.
  */
 #include "sim_address.h"
+#include "sim_async.h"
 #include "sim_exec.h"
 #include "../observe/sim_observe.h"
 
@@ -262,6 +263,8 @@ int sim_load_global(struct sim_request *l) {
         return 0;
     if (sim_request_event(l, region, NULL))
         return 1;
+    if (SIM_UNLIKELY(l->warp->block->copies_out) && sim_copies_loaded(l))
+        return 1;
     if (!region)
         return load_scattered(l);
     const uint64_t first = l->span.least - region->base,
@@ -320,7 +323,9 @@ static int load_shared(struct sim_request *l) {
         for (uint32_t m = l->mask; m; m &= m - 1) {
             uint32_t lane = (uint32_t)__builtin_ctz(m);
             if (!sim_shared_is_valid(b, l->address[lane], l->bytes) &&
-                sim_undefined_load(l, NULL, lane))
+                (sim_shared_is_flying(b, l->address[lane], l->bytes)
+                     ? sim_copies_read(l, lane)
+                     : sim_undefined_load(l, NULL, lane)))
                 return 1;
         }
     if (!load_row(l, b->shared + l->span.least))
@@ -407,6 +412,10 @@ int sim_load_param(struct sim_worker *w, struct sim_warp *warp, const struct sim
 
 /* ---- stores ---- */
 
+static int flying(const struct sim_request *l) {
+    return (l->warp->block->copies_in | l->warp->block->copies_out) != 0;
+}
+
 /* The stored values, as the race detector compares them with memory: 32 consecutive values, built
  * only where the register has another layout. */
 static const uint8_t *stored_values(const struct sim_request *l, uint8_t *values) {
@@ -449,6 +458,8 @@ int sim_store_global(struct sim_request *l) {
         return 1;
     if (!l->mask)
         return 0;
+    if (SIM_UNLIKELY(flying(l)) && sim_copies_written(l))
+        return 1;
     if (sim_request_event(l, region, stored_values(l, values)))
         return 1;
     if (!region || region->read_only) {
@@ -484,6 +495,8 @@ static int store_shared(struct sim_request *l) {
         return 1;
     if (!l->mask)
         return 0;
+    if (SIM_UNLIKELY(flying(l)) && sim_copies_written(l))
+        return 1;
     if (sim_request_event(l, NULL, stored_values(l, values)))
         return 1;
     if (sim_request_contiguous(l) && is_direct(l) && l->bytes >= 4) {

@@ -32,6 +32,8 @@ struct sim_words { /* words that lanes access */
 /* An atomic or ordered access. */
 void sim_races_order(struct sim_run *run, struct sim_warp *warp, unsigned order,
                      const struct sim_words *words, int writes, int reads);
+/* Whether the last write to a word of shared memory is ordered before the lane's accesses now. */
+int sim_races_follows(const struct sim_warp *warp, uint32_t lane, uint32_t word);
 int sim_races_open(struct sim_run *run);
 void sim_races_close(struct sim_run *run);
 /* ---- sim_undefined.c: returns 0, or 1 when a finding or lack of memory ends the launch ---- */

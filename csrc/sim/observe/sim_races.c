@@ -375,10 +375,22 @@ static int is_update(const struct sim_kernel *k, uint32_t pc, uint32_t other) {
            a->dst2 == b->dst2 && a->op != b->op;
 }
 
+/* Whether it is an asynchronous copy; 2: a bulk copy. */
+static int copies(const struct sim_run *run, uint32_t pc) {
+    const int op = pc < 0xffff ? run->kernel->code[pc].op : 0;
+    return op == SIM_OP_BULK ? 2 : op == SIM_OP_CPASYNC;
+}
+
 static const char *remedy(const struct sim_run *run, const struct sim_warp *warp,
                           const struct sim_access *a, const struct sim_race_cell *c, uint32_t other,
                           int between_blocks, int both_write) {
-    const int shared = a->space == SIM_S_SHARED;
+    const int shared = a->space == SIM_S_SHARED, after = copies(run, c->pc);
+    if (shared && (after || copies(run, a->pc)))
+        return after == 2 || copies(run, a->pc) == 2
+                   ? "wait for the mbarrier of the bulk copy before the bytes are read, and let "
+                     "their readers arrive before the next copy"
+                   : "each thread waits for its own copies: put __syncthreads() after that wait "
+                     "(cp.async.wait_group), and another before the bytes are overwritten";
     if (is_update(run->kernel, a->pc, other))
         return "several threads update one element: use an atomic, as atomicAdd() or atomicMax()";
     if (both_write && (between_blocks || (c->warp != warp->index && a->pc == other)))

@@ -224,6 +224,14 @@ static int shared_ordered(const struct view *v, const struct sim_race_cell *c, u
                       sim_race_ordered_by(v->r->stepped[x], v->r->step_lanes[x], c, owner, lane));
 }
 
+int sim_races_follows(const struct sim_warp *warp, uint32_t lane, uint32_t word) {
+    const struct sim_race_block *r = warp->block->races;
+    const struct sim_race_cell c = unpack_shared(r->writers[word], 1);
+    return !r->writers[word] ||
+           (c.warp == warp->index ? sim_race_ordered_in_warp(r, c.warp, &c, c.lane, lane)
+                                  : c.time < r->known[warp->index][c.warp]);
+}
+
 /* A volatile word of shared memory that warps share, through which its writer has released with a
  * fence. Lanes of one warp share such words in code that relied on lockstep execution. */
 static int is_flag(const struct view *v, const struct sim_race_cell *c) {
