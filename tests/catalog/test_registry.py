@@ -10,7 +10,7 @@ from conftest import UFUNCS
 import gpuopt
 from gpuopt import _core
 from gpuopt.families import stencil1d, vectors
-from gpuopt.ptx import buffers
+from gpuopt.ptx import textures
 
 FAMILIES = ["reduce", "roofline", "transpose", "stencil1d", "add", "saxpy", "matmul", "reduce_axis"]
 
@@ -177,9 +177,11 @@ def enumerators(path, pattern):
 def test_axes_texels_and_modes_are_numbered_as_in_c():
     axes = re.search(r"DEVICE_AXES = (\d+)", (CSRC / "device.h").read_text())[1]
     assert int(axes) == vectors._AXES
-    names = {"FLOAT32": "f4", "INT32": "i4", "UINT32": "u4", "UINT8_NORMALISED": "u1"}
-    texels = re.findall(r"\bTEXEL\(([A-Z0-9_]+), \d\)", (CSRC / "device.h").read_text())
-    assert {np.dtype(names[each]): at for at, each in enumerate(texels)} == buffers._TEXELS
+    header = (CSRC / "device.h").read_text()
+    texels = re.findall(r"\bTEXEL\(([A-Z0-9_]+), \d\)", header)
+    assert {np.dtype(each.lower()): at for at, each in enumerate(texels)} == textures._TEXELS
+    outside = re.findall(r"OUTSIDE_(\w+)", re.search(r"enum device_outside \{.*?\}", header)[0])
+    assert [each.lower() for each in outside[:-1]] == list(textures.BOUNDARIES)
     modes = [name.upper() for name in stencil1d.MODES if name != "valid"]
     assert [stencil1d.MODES[name.lower()] for name in modes] == list(range(len(modes)))
     assert stencil1d.MODES["valid"] == stencil1d.MODES["nearest"]
