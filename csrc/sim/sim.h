@@ -76,10 +76,10 @@ enum sim_finding_kind {
     X(divergent_branches,    "smsp__sass_branch_targets_threads_divergent.sum", "branches on which a warp split")    \
     X(global_load_requests,  "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", "global load requests, per warp")    \
     X(global_load_sectors,   "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",  "32-byte sectors those touch")       \
-    X(global_load_bytes,     "-",                                    "bytes that threads asked to load from global") \
+    X(global_load_bytes,     "-",                                    "bytes that threads asked to load from global, once for each warp") \
     X(global_store_requests, "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum", "global store requests, per warp")   \
     X(global_store_sectors,  "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",  "32-byte sectors those touch")       \
-    X(global_store_bytes,    "-",                                    "bytes that threads asked to store to global")  \
+    X(global_store_bytes,    "-",                                    "bytes that threads asked to store to global, likewise")  \
     X(global_load_transactions, "-",                                 "transactions of global loads by the preset's coalescing rule: of half-warps on 1.x, 128-byte lines on 2.x, sectors since") \
     X(global_load_bytes_moved, "-",                                  "bytes that those transfer")                    \
     X(global_store_transactions, "-",                                "transactions of global stores by the same rule") \

@@ -23,7 +23,7 @@ SPACES = ["", "global", "shared", "local", "const", "param", "shared::cta", "sha
 SCOPES = ["", "cta", "gpu", "sys", "cluster"]
 
 HEADER = ".version 9.0\n.target sm_{}\n.address_size 64\n"
-REGISTERS = ".reg .b8 %b<9>; .reg .b16 %h<9>; .reg .b32 %r<9>; .reg .b64 %l<9>; .reg .pred %p<9>;"
+REGISTERS = ".reg .b128 %w<9>; .reg .v2 .b32 %v<9>; .reg .b8 %b<9>; .reg .b16 %h<9>; .reg .b32 %r<9>; .reg .b64 %l<9>; .reg .pred %p<9>;"
 
 # signature, opcodes, slots: t is a register of the type, w of twice its width, r of 32 bits, p a
 # predicate, P and S a pair of predicates, of a value and one, 0 a number
@@ -218,6 +218,30 @@ def memory():
         yield named("red", *parts), operands("gt" + more, type_)
 
 
+def wide():
+    """128 bits, and vectors of registers."""
+    orders = ["", "weak", "volatile", "relaxed", "acquire", "release", "acq_rel"]
+    for order, scope, space in itertools.product(orders, SCOPES, SPACES):
+        yield named("ld", order, scope, space, "b128"), "%w0, [%l8]"
+        yield named("st", order, scope, space, "b128"), "[%l8], %w0"
+        for op in ("exch", "cas", "add", "and"):
+            more = ", %w2" if op == "cas" else ""
+            yield named("atom", order, scope, space, op, "b128"), f"%w0, [%l8], %w1{more}"
+    for type_ in ("b128", "u128", "b64"):
+        yield named("mov", type_), "%w0, %w1"
+        yield named("mov", type_), "{%l1, %l2}, %w0"
+        yield named("mov", type_), "%w0, {%l1, %l2}"
+        yield named("mov", type_), "%l0, %v1"
+    for op in ("add", "and", "selp", "setp.eq", "xor"):
+        yield named(op, "b128"), "%w0, %w1, %w2"
+    for vector, type_ in itertools.product(["", "v2", "v4"], ["b32", "f32", "u32", "b64"]):
+        yield named("mov", vector, type_), "%v0, %v1"
+        yield named("mov", vector, type_), "%v0, {%r1, %r2}"
+        yield named("mov", vector, type_), "{%r1, %r2}, %v0"
+        yield named("ld.global", vector, type_), "%v0, [%l8]"
+        yield named("st.global", vector, type_), "[%l8], %v0"
+
+
 def barriers():
     for opcode, action, aligned, reduction in itertools.product(
         ["bar", "barrier", "bar.cta", "barrier.cta"],
@@ -339,6 +363,7 @@ def forms():
         memory(),
         barriers(),
         textures(),
+        wide(),
         (tuple(each.strip().split(" ", 1)) for each in OPERANDS.split(";")),
     )
     return list(dict.fromkeys(every))

@@ -32,7 +32,8 @@ def refused_by_simulator(every, target):
             f".visible .entry k{i}()\n{{\n{forms.REGISTERS}{forms.MORE}\n{name} {given};\nret;\n}}"
             for i, (name, given) in enumerate(part)
         )
-        module = _core.Module(text.encode() + b"\0", "sim")
+        device = {75: "sim:t4", 80: "sim:a100", 90: "sim:h200"}.get(target, "sim:b200")
+        module = _core.Module(text.encode() + b"\0", device)
         for i in range(len(part)):
             try:
                 module.kernel(f"k{i}")

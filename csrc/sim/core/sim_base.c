@@ -129,6 +129,10 @@ int sim_special_find(const char *name, size_t length) {
     for (int i = 0; i < SIM_SPECIAL_COUNT; i++)
         if (strlen(special_names[i]) == length && memcmp(special_names[i], name, length) == 0)
             return i;
+    /* set by the driver, and performance counters: 0 */
+    if ((length > 3 && memcmp(name, "%pm", 3) == 0) ||
+        (length > 7 && memcmp(name, "%envreg", 7) == 0))
+        return SIM_SPECIAL_ENVREG_ZERO;
     return -1;
 }
 

@@ -126,7 +126,7 @@ struct sim_symbol {
     enum sim_space space;
     uint32_t reg;          /* REG: its number in the function, once used */
     uint64_t count;        /* REG range: number of registers; 0 for a single one */
-    uint64_t bytes, align; /* VAR */
+    uint64_t bytes, align; /* VAR; the bytes of a REG: how many its vector has, 0 for one */
     uint64_t address;      /* VAR: device address, or offset in its space */
     int is_extern, is_entry_param, is_return;
     struct sim_symbol *in_register; /* .param: of a .reg parameter, the register */

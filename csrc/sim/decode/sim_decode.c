@@ -69,11 +69,6 @@ static enum sim_status lay_out_frame(struct sim_decoder *d) {
     d->carry_slot = (uint32_t)at;
     d->cf->registers_offset = (uint32_t)at;
     at += 64;
-    for (uint32_t i = 0; i < f->reg_count; i++)
-        if (f->reg_types[i] == SIM_T_B128)
-            return sim_fail(d->error, SIM_UNSUPPORTED, f->function->line, 1,
-                            "PTX line %u: 128-bit registers (in %.120s)", f->function->line,
-                            f->function->c_name);
     uint32_t registers;
     if (has_registers(f) ||
         !sim_allocate_registers(d, &at, &registers)) { /* too large to analyze: one slot each */

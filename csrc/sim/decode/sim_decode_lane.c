@@ -468,6 +468,42 @@ static enum sim_status function_address(struct sim_decoder *d, enum sim_type typ
     return sim_finish(d, &o[0], type, dst);
 }
 
+/* A vector, element by element: mov.v4, and the halves of 128 bits. */
+static enum sim_status move_elements(struct sim_decoder *d, enum sim_type type,
+                                     const struct sim_operand *to, const struct sim_operand *from) {
+    const uint32_t bits = sim_storage(type) * 8;
+    uint32_t temps[4] = {0}, dst, source[4] = {0};
+    char mnemonic[16];
+    enum sim_status status = SIM_OK;
+    if (to->count != from->count || to->count > 4 || type == SIM_T_PRED ||
+        (!sim_part(d, "b128") && !sim_part(d, to->count == 2 ? "v2" : "v4")))
+        return sim_malformed(d, "%u values do not move to %u", from->count, to->count);
+    snprintf(mnemonic, sizeof mnemonic, "mov.b%u", bits);
+    for (uint32_t i = 0; i < to->count && !status; i++) { /* first all reads: v = {v.y, v.x} */
+        temps[i] = sim_temp(d);
+        if (from->items[i].kind == SIM_O_SPECIAL) {
+            const struct sim_insn in = {.op = SIM_OP_SREG,
+                                        .class = SIM_CLASS_MOVE,
+                                        .sub = (uint8_t)from->items[i].bits,
+                                        .flags = i ? SIM_F_HELPER : 0,
+                                        .dsize = (uint8_t)(bits / 8),
+                                        .dst = temps[i]};
+            status = bits == 32 ? sim_emit(d, &in)
+                                : sim_malformed(d, "a special register's vector has .u32 elements");
+        } else if (from->items[i].kind != SIM_O_SINK &&
+                   (status = sim_source(d, &from->items[i], type, source)) == SIM_OK) {
+            status = sim_lane(d, mnemonic, 0, temps[i], source, i > 0);
+        }
+    }
+    for (uint32_t i = 0; i < to->count && !status; i++) {
+        source[0] = temps[i];
+        if (to->items[i].kind != SIM_O_SINK &&
+            (status = sim_target(d, &to->items[i], type, &dst)) == SIM_OK)
+            status = sim_lane(d, mnemonic, 0, dst, source, 1);
+    }
+    return status;
+}
+
 enum sim_status sim_decode_mov(struct sim_decoder *d) {
     enum sim_type type = sim_last_type(d, 0);
     const struct sim_operand *o = d->s->operands;
@@ -477,6 +513,8 @@ enum sim_status sim_decode_mov(struct sim_decoder *d) {
         return status;
     if (type == SIM_T_PRED)
         return sim_decode_predicate(d);
+    if (o[0].kind == SIM_O_VECTOR && o[1].kind == SIM_O_VECTOR)
+        return move_elements(d, type == SIM_T_B128 ? SIM_T_B64 : type, &o[0], &o[1]);
     if (o[1].kind == SIM_O_VECTOR)
         return pack(d, type, &o[0], &o[1]);
     if (o[0].kind == SIM_O_VECTOR)

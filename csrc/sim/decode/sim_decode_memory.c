@@ -111,13 +111,22 @@ static enum sim_status memory_operand(struct sim_decoder *d, const struct sim_op
 /* ---- ld, st ---- */
 
 static uint8_t vector_part(const struct sim_decoder *d) {
-    return sim_part(d, "v2") ? 2 : sim_part(d, "v4") ? 4 : sim_part(d, "v8") ? 8 : 1;
+    return sim_part(d, "v2") || sim_part(d, "b128") ? 2
+           : sim_part(d, "v4")                      ? 4
+           : sim_part(d, "v8")                      ? 8
+                                                    : 1;
+}
+
+/* The type of an access' elements; 128 bits are two of 64. */
+static enum sim_type element_type(const struct sim_decoder *d) {
+    const enum sim_type type = sim_last_type(d, 0);
+    return type == SIM_T_B128 ? SIM_T_B64 : type;
 }
 
 /* Begins a load or a store; operand `address` holds the address. */
 static enum sim_status begin_access(struct sim_decoder *d, enum sim_op op, unsigned address,
                                     struct sim_insn *in) {
-    const enum sim_type type = sim_last_type(d, 0);
+    const enum sim_type type = element_type(d);
     const enum sim_status status = sim_operands(d, 2, 3);
     if (status)
         return status;
@@ -135,7 +144,7 @@ static enum sim_status begin_access(struct sim_decoder *d, enum sim_op op, unsig
 enum sim_status sim_decode_ld(struct sim_decoder *d) {
     struct sim_insn in;
     const struct sim_operand *o = d->s->operands;
-    const enum sim_type type = sim_last_type(d, 0);
+    const enum sim_type type = element_type(d);
     enum sim_status status = begin_access(d, SIM_OP_LD, 1, &in);
     if (status)
         return status;
@@ -199,7 +208,7 @@ static int is_async(const struct sim_decoder *d) {
 enum sim_status sim_decode_st(struct sim_decoder *d) {
     struct sim_insn in;
     const struct sim_operand *o = d->s->operands;
-    const enum sim_type type = sim_last_type(d, 0);
+    const enum sim_type type = element_type(d);
     enum sim_status status = begin_access(d, SIM_OP_ST, 0, &in);
     if (status)
         return status;
@@ -230,8 +239,8 @@ enum sim_status sim_decode_st(struct sim_decoder *d) {
 
 /* ---- atomics ---- */
 
-/* extra: the sources, then the destinations; an instruction without a destination has no second
- * list. */
+/* extra: the sources, for a compare-and-swap the replacements, then the destinations; an
+ * instruction without a destination has no last list. */
 static enum sim_status vector_atomic(struct sim_decoder *d, const struct sim_operand *to,
                                      const struct sim_operand *from, struct sim_insn *in) {
     const enum sim_type type = (enum sim_type)in->type;
@@ -239,16 +248,20 @@ static enum sim_status vector_atomic(struct sim_decoder *d, const struct sim_ope
     uint32_t slot;
     to = to && to->kind == SIM_O_SINK ? NULL : to;
     in->b = in->dst = SIM_NO_SLOT;
-    for (int i = 0; i < 2; i++) {
-        const struct sim_operand *o = i ? to : from;
+    for (int i = 0; i < 3; i++) {
+        const int result = i == 2;
+        const struct sim_operand *o = result                    ? to
+                                      : !i                      ? from
+                                      : in->sub == SIM_ATOM_CAS ? from + 1
+                                                                : NULL;
         if (o && (o->kind != SIM_O_VECTOR || o->count != in->vec))
             return sim_malformed(d, "expected a vector of %u", in->vec);
         for (uint32_t v = 0; o && v < in->vec && !status; v++) {
-            status = i ? sim_target(d, &o->items[v], type, &slot)
-                       : sim_source(d, &o->items[v], type, &slot);
+            status = result ? sim_target(d, &o->items[v], type, &slot)
+                            : sim_source(d, &o->items[v], type, &slot);
             if (!status)
                 status = sim_extra(d, slot, i || v ? NULL : &in->e);
-            in->dst = i && !v ? slot : in->dst;
+            in->dst = result && !v ? slot : in->dst;
         }
     }
     return status ? status : sim_emit(d, in);
@@ -265,7 +278,7 @@ enum sim_status sim_decode_atom(struct sim_decoder *d) {
     struct sim_insn in = {0};
     int is_red = sim_part_at(d, 0, "red"), found = 0;
     const struct sim_operand *o = d->s->operands;
-    enum sim_type type = sim_last_type(d, 0);
+    enum sim_type type = element_type(d);
     enum sim_status status;
     for (uint32_t i = 1; type == SIM_T_NONE && i < d->m->count; i++)
         type = sim_last_type(d, i); /* vectors may name their type before the operation */

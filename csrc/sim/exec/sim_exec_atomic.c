@@ -145,7 +145,7 @@ static int atomic_lanes(struct sim_request *l, struct sim_region *region) {
     const uint32_t *sources = &in->b, *targets = &in->dst;
     if (in->vec != 1) {
         sources = &l->w->run->kernel->extra[in->e];
-        targets = sources + in->vec;
+        targets = sources + (in->sub == SIM_ATOM_CAS ? 2 : 1) * in->vec;
     }
     for (uint32_t m = l->mask; m; m &= m - 1) { /* in lane order, for a deterministic result */
         uint32_t lane = (uint32_t)__builtin_ctz(m);
@@ -166,12 +166,20 @@ static int atomic_lanes(struct sim_request *l, struct sim_region *region) {
         if (!valid && l->w->run->check_uninit && in->sub != SIM_ATOM_EXCH &&
             sim_request_uninitialised(l, lane))
             return 1;
-        for (uint32_t v = 0, each = bytes / in->vec; v < in->vec; v++) {
+        const uint32_t each = bytes / in->vec;
+        int equal = 1; /* a compare-and-swap compares all elements before it stores any */
+        for (uint32_t v = 0; v < in->vec && in->sub == SIM_ATOM_CAS; v++)
+            equal &= !memcmp(at + v * each, l->regs + sources[v] + (size_t)lane * in->dsize, each);
+        for (uint32_t v = 0; v < in->vec; v++) {
             uint64_t old = 0, value = 0, compare = 0;
             memcpy(&old, at + v * each, each);
             memcpy(&value, l->regs + sources[v] + (size_t)lane * in->dsize, each);
             if (in->sub == SIM_ATOM_CAS)
-                memcpy(&compare, l->regs + in->c + (size_t)lane * in->dsize, each);
+                memcpy(&compare,
+                       l->regs + (in->vec == 1 ? in->c : sources[in->vec + v]) +
+                           (size_t)lane * in->dsize,
+                       each);
+            value = equal || in->sub != SIM_ATOM_CAS ? value : ~old;
             uint64_t made = combine(l->w, in, old, value, compare, each, own != NULL);
             l->w->writes += own && made != old;
             memcpy(at + v * each, &made, each);

@@ -116,6 +116,26 @@ static uint32_t distinct(const struct touched *t, unsigned shift) {
     return count;
 }
 
+/* Bytes that the lanes ask for, each counted once: accesses are aligned to their size, so two
+ * lanes' accesses are the same or apart. */
+static uint64_t asked_bytes(const struct sim_access *a) {
+    uint64_t seen[SIM_LANES];
+    uint32_t count = 0;
+    if (sim_linear(a))
+        return (a->stride ? sim_lanes_in(a->mask) : 1) * (uint64_t)a->bytes;
+    if (a->group && a->mask == SIM_FULL && !a->step)
+        return (a->stride ? a->group : 1) * (uint64_t)a->bytes;
+    for (uint32_t m = a->mask; m; m &= m - 1) {
+        const uint64_t at = a->address[__builtin_ctz(m)];
+        uint32_t same = 0;
+        for (uint32_t i = 0; i < count; i++)
+            same |= seen[i] == at;
+        seen[count] = at;
+        count += !same;
+    }
+    return count * (uint64_t)a->bytes;
+}
+
 /* ---- coalescing rules (transactions, and the bytes that they transfer) ---- */
 
 struct moved {
@@ -352,7 +372,7 @@ void sim_count_access(struct sim_worker *w, const struct sim_access *a) {
         const uint32_t sectors = distinct(&t, 0);
         struct moved m = coalesce(a, p->coalescing, &t, sectors);
         c->requests++;
-        c->bytes += (uint64_t)sim_lanes_in(a->mask) * a->bytes;
+        c->bytes += asked_bytes(a);
         c->sectors += sectors;
         c->transactions += m.transactions;
         c->moved += m.bytes;

@@ -378,10 +378,13 @@ static int atomics(const struct watch *s) {
     const uint32_t *sources = &in->b, *targets = &in->dst;
     if (in->vec != 1) {
         sources = &s->w->run->kernel->extra[in->e];
-        targets = sources + in->vec;
+        targets = sources + (in->sub == SIM_ATOM_CAS ? 2 : 1) * in->vec;
     }
-    if (use(s, in->a, SIM_FULL) || (in->sub == SIM_ATOM_CAS && use(s, in->c, SIM_FULL)))
+    if (use(s, in->a, SIM_FULL))
         return 1;
+    for (uint32_t v = 0; v < in->vec && in->sub == SIM_ATOM_CAS; v++)
+        if (use(s, in->vec == 1 ? in->c : sources[in->vec + v], SIM_FULL))
+            return 1;
     for (uint32_t v = 0; v < in->vec; v++) {
         if (use(s, sources[v], SIM_FULL))
             return 1;

@@ -47,7 +47,8 @@ static int skip_blank(struct sim_lexer *lexer) {
             lexer->line_start = p;
         } else if (classify(*p) & C_SPACE) {
             p++;
-        } else if (*p == '/' && end - p > 1 && p[1] == '/') {
+        } else if ((*p == '/' && end - p > 1 && p[1] == '/') ||
+                   (*p == '#' && p == lexer->line_start)) { /* a line marker: # 1 "file" */
             while (p < end && *p != '\n')
                 p++;
         } else if (*p == '/' && end - p > 1 && p[1] == '*') {

@@ -339,6 +339,33 @@ static enum sim_status section_directive(struct sim_parser *parser) {
     return sim_parse_next(parser);
 }
 
+/* Whether a GPU of this compute capability runs PTX for a target. The presets before sm_75, the
+ * oldest target of CUDA 13, run what compilers make today. */
+static int target_fits(unsigned cc, unsigned target, char letter) {
+    if (letter == 'a')
+        return target == cc;
+    if (letter == 'f')
+        return target / 10 == cc / 10 && target <= cc;
+    return cc < 75 || target <= cc;
+}
+
+static enum sim_status check_target(struct sim_parser *parser, const struct sim_token *token) {
+    const struct sim_preset *preset = parser->module->gpu->preset;
+    const char letter = token->text[token->length - 1];
+    if (target_fits(preset->cc, parser->module->target, letter))
+        return SIM_OK;
+    return sim_parse_fail(
+        parser, SIM_UNSUPPORTED,
+        "PTX for %.*s %s; sim:%s has compute capability %u.%u: compile for compute_%u, or load it "
+        "on a newer GPU%s",
+        token->length > 20 ? 20 : (int)token->length, token->text,
+        letter == 'a'   ? "runs on that compute capability alone"
+        : letter == 'f' ? "runs on its family of compute capabilities alone"
+                        : "needs a GPU of at least that compute capability",
+        preset->name, preset->cc / 10, preset->cc % 10, preset->cc < 75 ? 75 : preset->cc,
+        letter == 'a' ? " of that very capability" : "");
+}
+
 static enum sim_status header_directive(struct sim_parser *parser) {
     int target = sim_parse_word_is(parser, ".target"),
         size = sim_parse_word_is(parser, ".address_size");
@@ -355,11 +382,44 @@ static enum sim_status header_directive(struct sim_parser *parser) {
     if (target && token->kind == SIM_TOK_WORD && token->length > 3)
         parser->module->specific =
             token->text[token->length - 1] == 'a' || token->text[token->length - 1] == 'f';
+    if (target && parser->module->target && (status = check_target(parser, token)))
+        return status;
     status = sim_parse_next(parser);
     while (!status && target && sim_parse_is(parser, ',')) /* sm_90a, debug */
         if ((status = sim_parse_next(parser)) == SIM_OK)
             status = sim_parse_next(parser);
     return status;
+}
+
+static struct sim_function *function_named(struct sim_module *module, const struct sim_token *t) {
+    struct sim_function *f = module->functions;
+    while (f && (f->name.length != t->length || memcmp(f->name.text, t->text, t->length)))
+        f = f->next;
+    return f;
+}
+
+/* .alias name, function; the name was declared, and becomes a function of the same text. */
+static enum sim_status alias_directive(struct sim_parser *parser) {
+    struct sim_function *both[2];
+    enum sim_status status = SIM_OK;
+    for (int i = 0; i < 2; i++) {
+        if ((status = sim_parse_next(parser)))
+            return status;
+        if (!(both[i] = function_named(parser->module, &parser->lexer.token)))
+            return sim_parse_fail(parser, SIM_SYNTAX, "an alias of what is no function");
+        if ((status = sim_parse_next(parser)) || (!i && !sim_parse_is(parser, ',')))
+            return status ? status : sim_parse_fail(parser, SIM_SYNTAX, "expected ','");
+    }
+    if (both[0]->has_body || !both[1]->has_body)
+        return sim_parse_fail(parser, SIM_SYNTAX,
+                              "an alias has no body, and the function that it stands for has one");
+    both[0]->has_body = 1;
+    both[0]->header = both[1]->header;
+    both[0]->header_line = both[1]->header_line;
+    both[0]->body = both[1]->body;
+    both[0]->body_line = both[1]->body_line;
+    both[0]->body_end = both[1]->body_end;
+    return sim_parse_expect(parser, ';');
 }
 
 static enum sim_status directives(struct sim_parser *parser) {
@@ -382,7 +442,9 @@ static enum sim_status directives(struct sim_parser *parser) {
             status = file_directive(parser);
         } else if (sim_parse_word_is(parser, ".section")) {
             status = section_directive(parser);
-        } else if (sim_parse_word_is(parser, ".pragma") || sim_parse_word_is(parser, ".alias")) {
+        } else if (sim_parse_word_is(parser, ".alias")) {
+            status = alias_directive(parser);
+        } else if (sim_parse_word_is(parser, ".pragma")) {
             status = sim_parse_skip_statement(parser);
         } else if (sim_parse_is(parser, ';')) {
             status = sim_parse_next(parser);

@@ -76,58 +76,116 @@ static enum sim_status new_register(struct sim_parser *parser, enum sim_type typ
     return SIM_OK;
 }
 
-/* A register by name: a single one, or the n-th of a range `%r<count>`. */
-static enum sim_status find_register(struct sim_parser *parser, const char *text, size_t length,
-                                     uint32_t *reg, enum sim_type *type, int *found) {
-    *found = 0;
-    struct sim_symbol *symbol = find_symbol(parser, text, length);
-    if (symbol && (symbol->kind != SIM_SYM_REG || symbol->count))
+/* The n-th register of a range `%r<count>`, which is made when it is first named; NULL: no such. */
+static enum sim_status register_of_range(struct sim_parser *parser, const char *text, size_t length,
+                                         struct sim_symbol **found) {
+    size_t stem = length;
+    uint64_t index = 0;
+    *found = NULL;
+    while (stem && text[stem - 1] >= '0' && text[stem - 1] <= '9')
+        stem--;
+    if (stem == length || length - stem > 9)
         return SIM_OK;
-    if (!symbol) {
-        size_t stem = length;
-        while (stem && text[stem - 1] >= '0' && text[stem - 1] <= '9')
-            stem--;
-        if (stem == length || length - stem > 9)
-            return SIM_OK;
-        uint64_t index = 0;
-        for (size_t i = stem; i < length; i++)
-            index = index * 10 + (uint64_t)(text[i] - '0');
-        struct sim_symbol *range = find_symbol(parser, text, stem);
-        if (!range || range->kind != SIM_SYM_REG || index >= range->count)
-            return SIM_OK;
-        uint32_t depth = parser->depth; /* the register lives in its range's scope */
-        parser->depth = range->depth;
-        struct sim_symbol *made = sim_arena_alloc(parser->arena, 1, sizeof *made);
-        parser->depth = depth;
-        if (!made)
-            return sim_parse_no_memory(parser);
-        made->name = (struct sim_name){text, (uint32_t)length};
-        made->hash = sim_hash(text, length);
-        made->depth = range->depth;
-        made->kind = SIM_SYM_REG;
-        made->type = range->type;
-        made->reg = UINT32_MAX;
-        /* behind the symbols of inner scopes in the bucket, so that closing them stays last in,
-         * first out */
-        struct sim_symbol **at = &parser->table[made->hash % SIM_SYMBOL_TABLE];
-        while (*at && (*at)->depth > made->depth)
-            at = &(*at)->chain;
-        made->chain = *at;
-        *at = made;
-        symbol = made;
-        /* after the symbols declared later in this scope: a bucket is ordered by age */
-        made->next_in_scope = parser->scopes[range->depth];
-        parser->scopes[range->depth] = made;
-    }
-    *found = 1;
-    if (symbol->reg == UINT32_MAX) {
-        enum sim_status status = new_register(parser, symbol->type, &symbol->reg);
-        if (status)
-            return status;
-    }
-    *reg = symbol->reg;
-    *type = symbol->type;
+    for (size_t i = stem; i < length; i++)
+        index = index * 10 + (uint64_t)(text[i] - '0');
+    struct sim_symbol *range = find_symbol(parser, text, stem);
+    if (!range || range->kind != SIM_SYM_REG || index >= range->count)
+        return SIM_OK;
+    struct sim_symbol *made = sim_arena_alloc(parser->arena, 1, sizeof *made);
+    if (!made)
+        return sim_parse_no_memory(parser);
+    made->name = (struct sim_name){text, (uint32_t)length};
+    made->hash = sim_hash(text, length);
+    made->depth = range->depth; /* it lives in its range's scope */
+    made->kind = SIM_SYM_REG;
+    made->type = range->type;
+    made->bytes = range->bytes;
+    made->reg = UINT32_MAX;
+    /* behind the symbols of inner scopes in the bucket, so that closing them stays last in,
+     * first out */
+    struct sim_symbol **at = &parser->table[made->hash % SIM_SYMBOL_TABLE];
+    while (*at && (*at)->depth > made->depth)
+        at = &(*at)->chain;
+    made->chain = *at;
+    *at = made;
+    /* after the symbols declared later in this scope: a bucket is ordered by age */
+    made->next_in_scope = parser->scopes[range->depth];
+    parser->scopes[range->depth] = made;
+    *found = made;
     return SIM_OK;
+}
+
+/* A register or vector of registers by name; NULL: the name is another's. */
+static enum sim_status find_register(struct sim_parser *parser, const char *text, size_t length,
+                                     struct sim_symbol **found) {
+    struct sim_symbol *symbol = find_symbol(parser, text, length);
+    enum sim_status status = SIM_OK;
+    *found = symbol && symbol->kind == SIM_SYM_REG && !symbol->count ? symbol : NULL;
+    if (!symbol)
+        status = register_of_range(parser, text, length, found);
+    return status || !*found ? status : sim_parse_number_register(parser, *found);
+}
+
+enum sim_status sim_parse_number_register(struct sim_parser *parser, struct sim_symbol *symbol) {
+    enum sim_status status = SIM_OK;
+    if (symbol->reg != UINT32_MAX)
+        return SIM_OK;
+    for (uint64_t i = 0; i < (symbol->bytes ? symbol->bytes : 1) && !status; i++) {
+        uint32_t reg = 0;
+        if ((status = new_register(parser, symbol->type, &reg)) == SIM_OK && !i)
+            symbol->reg = reg;
+    }
+    return status;
+}
+
+/* v.x, or v.r: an element of a vector. */
+static enum sim_status find_element(struct sim_parser *parser, const struct sim_token *token,
+                                    struct sim_operand *o) {
+    static const char letters[] = "xyzwrgba";
+    struct sim_symbol *vector = NULL;
+    const uint32_t length = token->length;
+    const char *letter = length > 2 ? strchr(letters, token->text[length - 1]) : NULL;
+    if (!letter || !*letter || token->text[length - 2] != '.')
+        return SIM_OK;
+    const enum sim_status status = find_register(parser, token->text, length - 2, &vector);
+    const uint32_t element = (uint32_t)(letter - letters) % 4;
+    if (status || !vector || element >= vector->bytes)
+        return status;
+    o->kind = SIM_O_REG;
+    o->type = vector->type;
+    o->reg = vector->reg + element;
+    return SIM_OK;
+}
+
+/* A whole vector: of registers, or of a special register as %tid. */
+static enum sim_status whole_vector(struct sim_parser *parser, struct sim_operand *o,
+                                    const struct sim_symbol *symbol, int special) {
+    o->kind = SIM_O_VECTOR;
+    o->count = symbol ? (uint32_t)symbol->bytes : 4;
+    o->items = sim_arena_alloc(parser->arena, o->count, sizeof *o->items);
+    if (!o->items)
+        return sim_parse_no_memory(parser);
+    for (uint32_t i = 0; i < o->count; i++) {
+        o->items[i] = (struct sim_operand){.kind = SIM_O_REG, .reg = UINT32_MAX};
+        if (symbol) {
+            o->items[i].type = symbol->type;
+            o->items[i].reg = symbol->reg + i;
+        } else { /* x, y, z; w is 0 */
+            o->items[i].kind = i < 3 ? SIM_O_SPECIAL : SIM_O_INT;
+            o->items[i].bits = i < 3 ? (uint64_t)special + i : 0;
+        }
+    }
+    return SIM_OK;
+}
+
+/* %tid, %ntid, ...: the number of its x; -1 if the name is another's. */
+static int special_vector(const struct sim_token *token) {
+    char name[32];
+    if (token->length + 3 > sizeof name || token->text[0] != '%')
+        return -1;
+    memcpy(name, token->text, token->length);
+    memcpy(name + token->length, ".x", 2);
+    return sim_special_find(name, token->length + 2);
 }
 
 /* ---- operands ---- */
@@ -135,15 +193,22 @@ static enum sim_status find_register(struct sim_parser *parser, const char *text
 enum sim_status sim_parse_word(struct sim_parser *parser, struct sim_operand *o) {
     struct sim_token token = parser->lexer.token;
     struct sim_name name = {token.text, token.length};
-    int found = 0;
-    enum sim_status status =
-        find_register(parser, token.text, token.length, &o->reg, &o->type, &found);
+    struct sim_symbol *found = NULL;
+    enum sim_status status = find_register(parser, token.text, token.length, &found);
+    if (!status && !found)
+        status = find_element(parser, &token, o);
     if (status)
         return status;
     o->name = name;
     o->scope = parser->parsed ? parser->scope_ids[parser->depth] : 0;
-    if (found) {
+    if (o->kind == SIM_O_REG) {
+        return sim_parse_next(parser);
+    } else if (found && found->bytes) {
+        status = whole_vector(parser, o, found, 0);
+    } else if (found) {
         o->kind = SIM_O_REG;
+        o->type = found->type;
+        o->reg = found->reg;
     } else if (sim_name_is(name, "_")) {
         o->kind = SIM_O_SINK;
     } else if ((o->symbol = find_symbol(parser, token.text, token.length)) &&
@@ -157,6 +222,8 @@ enum sim_status sim_parse_word(struct sim_parser *parser, struct sim_operand *o)
         if (special >= 0) {
             o->kind = SIM_O_SPECIAL;
             o->bits = (uint64_t)special;
+        } else if ((special = special_vector(&token)) >= 0) {
+            status = whole_vector(parser, o, NULL, special);
         } else if (token.text[0] == '%') {
             return sim_parse_fail(parser, SIM_SYNTAX, "unknown register '%.*s'",
                                   sim_parse_shown(&token), token.text);
@@ -165,7 +232,7 @@ enum sim_status sim_parse_word(struct sim_parser *parser, struct sim_operand *o)
                 SIM_O_LABEL; /* a label, a function or a table: the decoder distinguishes them */
         }
     }
-    return sim_parse_next(parser);
+    return status ? status : sim_parse_next(parser);
 }
 
 /* + or - constant, repeated */
@@ -230,6 +297,20 @@ static enum sim_status constant_operand(struct sim_parser *parser, struct sim_op
     return status;
 }
 
+/* A vector as the last argument of a call: its elements take its place. */
+static enum sim_status spread(struct sim_parser *parser, struct sim_operand *o,
+                              uint32_t *capacity) {
+    const struct sim_operand vector = o->items[o->count - 1];
+    struct sim_operand *items =
+        sim_grow(parser->arena, o->items, capacity, o->count - 1 + vector.count, sizeof *items);
+    if (!items)
+        return sim_parse_no_memory(parser);
+    memcpy(items + o->count - 1, vector.items, vector.count * sizeof *items);
+    o->items = items;
+    o->count += vector.count - 1;
+    return SIM_OK;
+}
+
 /* Vectors and argument lists hold plain words and constants, never other lists: no recursion. */
 enum sim_status sim_parse_sequence(struct sim_parser *parser, struct sim_operand *o, char end) {
     uint32_t capacity = 0;
@@ -245,6 +326,9 @@ enum sim_status sim_parse_sequence(struct sim_parser *parser, struct sim_operand
         status = token->kind == SIM_TOK_WORD && !sim_parse_word_is(parser, "WARP_SZ")
                      ? sim_parse_word(parser, item)
                      : constant_operand(parser, item);
+        if (!status && item->kind == SIM_O_VECTOR)
+            status = end == ')' ? spread(parser, o, &capacity)
+                                : sim_parse_fail(parser, SIM_SYNTAX, "a vector within a vector");
         if (!status && !sim_parse_is(parser, end))
             status = sim_parse_expect(parser, ',');
     }

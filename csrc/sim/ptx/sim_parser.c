@@ -98,6 +98,18 @@ enum sim_status sim_parse_declaration(struct sim_parser *parser, struct sim_decl
     return status;
 }
 
+/* A symbol as a register of the declared type; 128 bits are two of 64. */
+static enum sim_status as_register(struct sim_parser *parser, const struct sim_declaration *d,
+                                   struct sim_symbol *symbol) {
+    const int wide = d->type == SIM_T_B128;
+    if (wide && d->vector > 1)
+        return sim_parse_fail(parser, SIM_SYNTAX, "there are no vectors of .b128");
+    symbol->kind = SIM_SYM_REG;
+    symbol->type = wide ? SIM_T_B64 : d->type;
+    symbol->bytes = wide ? 2 : d->vector > 1 ? d->vector : 0;
+    return SIM_OK;
+}
+
 static enum sim_status declare_register(struct sim_parser *parser,
                                         const struct sim_declaration *d) {
     enum sim_status status;
@@ -106,8 +118,8 @@ static enum sim_status declare_register(struct sim_parser *parser,
         struct sim_symbol *symbol;
         if ((status = sim_parse_add_symbol(parser, name, &symbol)))
             return status;
-        symbol->kind = SIM_SYM_REG;
-        symbol->type = d->type;
+        if ((status = as_register(parser, d, symbol)))
+            return status;
         if (sim_parse_is(parser, '<')) {
             if ((status = sim_parse_next(parser)))
                 return status;
@@ -373,41 +385,76 @@ static enum sim_status statement(struct sim_parser *parser) {
     return instruction(parser);
 }
 
+struct sim_formals {
+    struct sim_symbol ***items;
+    uint32_t *count, capacity;
+};
+
+/* Declares a formal parameter or result as a variable, which calls fill or read, and appends it. */
+static enum sim_status formal(struct sim_parser *parser, const struct sim_declaration *d,
+                              struct sim_symbol *in_register, int is_return,
+                              struct sim_formals *list) {
+    struct sim_symbol *symbol = NULL, **grown;
+    enum sim_status status = declare_variable(parser, d, 0, &symbol);
+    if (status)
+        return status;
+    symbol->in_register = in_register;
+    symbol->is_entry_param = parser->parsed->function->is_entry;
+    symbol->is_return = is_return;
+    grown = sim_grow(parser->arena, *list->items, &list->capacity, *list->count + 1, sizeof *grown);
+    if (!grown)
+        return sim_parse_no_memory(parser);
+    *list->items = grown;
+    grown[(*list->count)++] = symbol;
+    return SIM_OK;
+}
+
+/* A parameter in registers: one variable for each element of a vector. */
+static enum sim_status register_formal(struct sim_parser *parser, struct sim_declaration *d,
+                                       int is_return, struct sim_formals *list) {
+    struct sim_symbol *whole;
+    enum sim_status status = sim_parse_add_symbol(parser, d->name, &whole);
+    if (status || (status = as_register(parser, d, whole)))
+        return status;
+    const uint32_t count = whole->bytes ? (uint32_t)whole->bytes : 1;
+    if (count > 1 && (status = sim_parse_number_register(parser, whole)))
+        return status;
+    d->space = SIM_S_PARAM;
+    d->type = whole->type;
+    d->vector = 1;
+    for (uint32_t i = 0; i < count && !status; i++) {
+        struct sim_symbol *each = sim_arena_alloc(parser->arena, 1, sizeof *each);
+        char *name = sim_arena_alloc(parser->arena, 20, 1); /* no name of a program */
+        if (!each || !name)
+            return sim_parse_no_memory(parser);
+        d->name =
+            (struct sim_name){name, (uint32_t)snprintf(name, 20, "(%c%u.%u", is_return ? 'r' : 'p',
+                                                       *list->count & 0xffff, i)};
+        *each = *whole;
+        each->reg = whole->reg + i;
+        status = formal(parser, d, count > 1 ? each : whole, is_return, list);
+    }
+    return status;
+}
+
 /* ( .param ..., .param ... ): formal parameters, or the return value */
-static enum sim_status formals(struct sim_parser *parser, struct sim_symbol ***list,
+static enum sim_status formals(struct sim_parser *parser, struct sim_symbol ***items,
                                uint32_t *count, int is_return) {
-    uint32_t capacity = 0;
+    struct sim_formals list = {items, count, 0};
     enum sim_status status = sim_parse_expect(parser, '(');
     while (!status && !sim_parse_is(parser, ')')) {
         struct sim_declaration d;
-        struct sim_symbol *symbol, **grown;
         if ((status = sim_parse_declaration(parser, &d)))
             return status;
-        struct sim_symbol *in_register = NULL;
-        if (d.space == SIM_S_REG && !parser->parsed->function->is_entry && d.vector == 1 &&
-            !d.is_array && d.type != SIM_T_PRED) {
-            /* a variable, which calls fill or read, and the register */
-            if ((status = sim_parse_add_symbol(parser, d.name, &in_register)))
-                return status;
-            in_register->kind = SIM_SYM_REG;
-            in_register->type = d.type;
-            d.space = SIM_S_PARAM;
-            d.name =
-                (struct sim_name){d.name.text - 1, d.name.length + 1}; /* no name of a program */
-        }
-        if (d.space != SIM_S_PARAM)
-            return sim_parse_fail(parser, SIM_UNSUPPORTED,
-                                  "a parameter that is neither in .param space nor a register");
-        if ((status = declare_variable(parser, &d, 0, &symbol)))
-            return status;
-        symbol->in_register = in_register;
-        symbol->is_entry_param = parser->parsed->function->is_entry;
-        symbol->is_return = is_return;
-        if (!(grown = sim_grow(parser->arena, *list, &capacity, *count + 1, sizeof *grown)))
-            return sim_parse_no_memory(parser);
-        *list = grown;
-        grown[(*count)++] = symbol;
-        if (!sim_parse_is(parser, ')'))
+        if (d.space == SIM_S_REG && !parser->parsed->function->is_entry && !d.is_array &&
+            d.type != SIM_T_PRED)
+            status = register_formal(parser, &d, is_return, &list);
+        else if (d.space == SIM_S_PARAM)
+            status = formal(parser, &d, NULL, is_return, &list);
+        else
+            status = sim_parse_fail(parser, SIM_UNSUPPORTED,
+                                    "a parameter that is neither in .param space nor a register");
+        if (!status && !sim_parse_is(parser, ')'))
             status = sim_parse_expect(parser, ',');
     }
     return status ? status : sim_parse_next(parser);

@@ -112,6 +112,8 @@ enum sim_status sim_parse_no_memory(struct sim_parser *parser);
 enum sim_status sim_parse_open_scope(struct sim_parser *parser);
 enum sim_status sim_parse_operand(struct sim_parser *parser, struct sim_operand *o, int in_call);
 enum sim_status sim_parse_word(struct sim_parser *parser, struct sim_operand *o);
+/* Gives a register, or a vector of them, its numbers. */
+enum sim_status sim_parse_number_register(struct sim_parser *parser, struct sim_symbol *symbol);
 enum sim_status sim_parse_sequence(struct sim_parser *parser, struct sim_operand *o, char end);
 int sim_parse_shown(const struct sim_token *token);
 
