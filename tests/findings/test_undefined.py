@@ -126,3 +126,40 @@ def test_a_register_that_is_never_assigned_and_never_matters_is_no_finding():
     kernel = gpuopt.load_ptx(UNASSIGNED.replace("BODY", body), "sim")["k"]
     assert gpuopt.check(kernel, 1, 1, ints(1), 3) == []
     assert gpuopt.check(kernel, 1, 1, ints(1), 6)
+
+
+ON_SOME_PATHS = {
+    "a branch": "setp.gt.u32 %p, %n, 5; @%p bra L; mov.u32 %r, 7; L: USE",
+    "a guard": "setp.le.u32 %p, %n, 5; @%p mov.u32 %r, 7; USE",
+    "a loop": "M: setp.le.u32 %p, %n, 5; @%p mov.u32 %r, 7; USE\n@%p bra N; bra.uni N; N:",
+}
+
+
+@pytest.mark.parametrize("path", ON_SOME_PATHS)
+@pytest.mark.parametrize(
+    "use",
+    [
+        "st.global.u32 [%o], %r;",
+        "add.u32 %r, %r, 1; st.global.u32 [%o], %r;",
+        "setp.eq.u32 %p, %r, 7; @%p st.global.u32 [%o], 1;",
+        "cvt.u64.u32 %o, %r; ld.global.u32 %r, [%o];",
+    ],
+)
+def test_a_register_that_some_paths_leave_unassigned_is_found_on_those(path, use):
+    body = ON_SOME_PATHS[path].replace("USE", use)
+    kernel = gpuopt.load_ptx(UNASSIGNED.replace("BODY", body), "sim")["k"]
+    found = gpuopt.check(kernel, 1, 32, ints(1), 3)
+    assert not [each for each in found if each.kind == KIND]
+    found = gpuopt.check(kernel, 1, 32, ints(1), 6)
+    assert KIND in {each.kind for each in found}
+    assert "never assigned" in next(e.text for e in found if e.kind == KIND)
+
+
+def test_a_value_computed_from_an_unassigned_register_and_dropped_is_no_finding():
+    body = (
+        "setp.gt.u32 %p, %n, 5; @%p bra L; mov.u32 %r, 7; L: add.u32 %r, %r, 1;"
+        "selp.u32 %r, 3, %r, %p; st.global.u32 [%o], %r;"
+    )
+    kernel = gpuopt.load_ptx(UNASSIGNED.replace("BODY", body), "sim")["k"]
+    for n in (3, 6):
+        assert gpuopt.check(kernel, 1, 1, ints(1), n) == []

@@ -220,21 +220,17 @@ static int scan(struct flow *w, uint64_t *at, uint32_t *registers) {
     return 1;
 }
 
-/* The kernel's registers that it reads and nowhere assigns. One that is assigned on some paths only
- * is common in code that compilers make, and its value is not used on the others. */
+/* The kernel's registers that it reads before it assigns them, on some path from its entry. They
+ * live from the entry on, so their slots are nobody else's before. */
 static int list_unassigned(const struct flow *w) {
     struct sim_kernel *k = w->d->kernel;
     k->unassigned = sim_arena_alloc(w->d->arena, w->f->reg_count + 1ull, sizeof *k->unassigned);
     if (!k->unassigned)
         return 0;
-    for (uint32_t i = 0; i < w->words; i++) {
-        uint64_t left = w->in[i];
-        for (uint32_t b = 0; b < w->blocks; b++)
-            left &= ~w->def[(size_t)b * w->words + i];
-        for (; left; left &= left - 1)
+    for (uint32_t i = 0; i < w->words; i++)
+        for (uint64_t left = w->in[i]; left; left &= left - 1)
             k->unassigned[k->unassigned_count++] =
                 w->d->slots[i * 64 + (uint32_t)__builtin_ctzll(left)];
-    }
     return 1;
 }
 
