@@ -109,7 +109,8 @@ enum { DEVICE_ARRAYS_MOST = 64 };
 
 enum {                         /* flags of a launch; all but the first concern a simulated GPU */
        DEVICE_COOPERATIVE = 1, /* all blocks are resident together */
-       DEVICE_BY_VALUE = 2     /* a store of the value already stored is no race */
+       DEVICE_BY_VALUE = 2,    /* a store of the value already stored is no race */
+       DEVICE_PREFER_L1 = 4    /* of 64 KB, 16 for shared memory: Fermi and Kepler */
 };
 
 struct device_launch {
@@ -253,9 +254,10 @@ struct device_spread {
 struct device_report {
     const char *kernel;
     unsigned grid[3], block[3], shared_bytes;
-    unsigned warps_resident, warps_most; /* per multiprocessor: theoretical occupancy */
-    const char *limiter;                 /* what limits the occupancy */
-    double achieved_occupancy;           /* from 0 to 1 */
+    unsigned registers, static_shared_bytes; /* a thread's, estimated; a block's */
+    unsigned warps_resident, warps_most;     /* per multiprocessor: theoretical occupancy */
+    const char *limiter;                     /* what limits the occupancy */
+    double achieved_occupancy;               /* from 0 to 1 */
     struct device_spread spread;
     const char *output;     /* text that the kernel printed */
     const uint64_t *values; /* in the order of the kind's counter table */

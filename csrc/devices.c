@@ -44,4 +44,6 @@ enum status devices_about(struct devices_about *about) {
 
 void devices_leaks(uint64_t *count, uint64_t *bytes) { sim_device_leaks(count, bytes); }
 
+void devices_traffic(uint64_t totals[DEVICES_TRAFFIC]) { sim_device_traffic(totals); }
+
 void devices_progress(uint64_t *ended, uint64_t *blocks) { sim_device_progress(ended, blocks); }

@@ -16,6 +16,10 @@ enum status devices_about(struct devices_about *about);
 /* Memory that simulated GPUs of this process still held when their queues were closed. */
 void devices_leaks(uint64_t *count, uint64_t *bytes);
 
+/* Totals of all simulated GPUs of this process: allocations, bytes and copies in, and out. */
+enum { DEVICES_TRAFFIC = 5 };
+void devices_traffic(uint64_t totals[DEVICES_TRAFFIC]);
+
 /* Blocks that have ended, and all, of the launch that a simulated GPU of this process runs; of
  * several, that of any; 0 and 0 if none runs. */
 void devices_progress(uint64_t *ended, uint64_t *blocks);

@@ -50,6 +50,7 @@ from gpuopt.observe.difference import Difference as Difference
 from gpuopt.observe.launches import Finding as Finding, Launch as Launch
 from gpuopt.observe.profile import Profile as Profile, check as check, profile as profile
 from gpuopt.observe.source import diff as diff, source as source
+from gpuopt.observe.timeline import Timeline as Timeline
 from gpuopt.observe.trace import Trace as Trace, trace as trace
 from gpuopt.ptx.buffers import Buffer as Buffer, copy_async as copy_async
 from gpuopt.ptx.entries import Parameter as Parameter

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from numbers import Real
 
 from gpuopt.catalog.devices import Device
+from gpuopt.catalog.host_link import Link, host_link, transfer
 from gpuopt.catalog.latency import InFlight, Pipeline, in_flight, pipeline
 from gpuopt.catalog.limits import GPUS, WARP, Gpu, gpu
 from gpuopt.catalog.memory_rules import (
@@ -33,6 +34,7 @@ __all__ = [
     "WARP",
     "Gpu",
     "InFlight",
+    "Link",
     "Occupancy",
     "Passes",
     "Pipeline",
@@ -44,6 +46,7 @@ __all__ = [
     "brent",
     "cost",
     "gpu",
+    "host_link",
     "in_flight",
     "littles_law",
     "occupancy",
@@ -53,6 +56,7 @@ __all__ = [
     "roofline_bound",
     "transaction_list",
     "transactions",
+    "transfer",
     "tree_reduction",
 ]
 

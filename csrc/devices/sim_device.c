@@ -46,7 +46,7 @@ struct record {
     struct record *next;
     struct sim_report *report;
     char kernel[128];
-    unsigned grid[3], block[3], shared_bytes;
+    unsigned grid[3], block[3], shared_bytes, registers, static_shared_bytes;
 };
 
 /* A texture's own copy of its rows. */
@@ -258,12 +258,25 @@ static enum status sim_device_info(const char *which, struct device_info *info) 
 
 /* --- memory */
 
+/* Of this process: allocations, bytes copied in, copies in, bytes copied out, copies out. */
+static uint64_t traffic[SIM_TRAFFIC];
+
+static void note_traffic(enum sim_traffic what, uint64_t amount) {
+    __atomic_fetch_add(&traffic[what], amount, __ATOMIC_RELAXED);
+}
+
+void sim_device_traffic(uint64_t totals[SIM_TRAFFIC]) {
+    for (int i = 0; i < SIM_TRAFFIC; i++)
+        totals[i] = __atomic_load_n(&traffic[i], __ATOMIC_RELAXED);
+}
+
 static enum status sim_device_alloc(struct device *device, size_t bytes, device_address *address) {
     struct sim_queue *queue = queue_of(device);
     struct sim_error error = {0};
     const enum status begun = sim_home_begin(queue->home, device);
     if (begun)
         return begun;
+    note_traffic(SIM_ALLOCATIONS, 1);
     const enum sim_status status = sim_alloc(queue->gpu, bytes ? bytes : 1, address, &error);
     sim_home_end(queue->home);
     if (status == SIM_LIMIT || status == SIM_NO_MEMORY) {
@@ -291,6 +304,8 @@ static enum status sim_device_copy_in(struct device *device, device_address to,
     struct sim_error error = {0};
     enum status status = STATUS_OK;
     void *buffer = NULL;
+    note_traffic(SIM_BYTES_IN, bytes);
+    note_traffic(SIM_COPIES_IN, 1);
     if (!from->data && !(buffer = malloc(COPY_PART)))
         return status_fail(STATUS_NO_HOST_MEMORY, "sim: no memory for a copy");
     for (size_t done = 0; done < bytes && !status;) {
@@ -320,6 +335,8 @@ static enum status sim_device_copy_out(struct device *device, void *to, device_a
     const enum status status = sim_home_begin(queue->home, device);
     if (status)
         return status;
+    note_traffic(SIM_BYTES_OUT, bytes);
+    note_traffic(SIM_COPIES_OUT, 1);
     sim_copy_out(queue->gpu, to, from, bytes, &error);
     sim_home_end(queue->home);
     return fail(queue, &error);
@@ -487,17 +504,20 @@ static int poll(void *state, uint64_t ended, uint64_t blocks) {
     return device->interrupted && device->interrupted(device->interrupted_state);
 }
 
-static void keep(struct sim_queue *queue, const struct device_launch *launch, const char *kernel,
-                 struct sim_report *report) {
+static void keep(struct sim_queue *queue, const struct device_launch *launch,
+                 const struct sim_kernel_info *info, struct sim_report *report) {
     struct record *record = malloc(sizeof *record);
     if (!record) {
         sim_report_free(report); /* one report fewer; the launch itself is correct */
         return;
     }
-    *record = (struct record){.report = report, .shared_bytes = launch->shared_bytes};
+    *record = (struct record){.report = report,
+                              .shared_bytes = launch->shared_bytes,
+                              .registers = info->registers,
+                              .static_shared_bytes = info->shared_bytes};
     memcpy(record->grid, launch->grid, sizeof record->grid);
     memcpy(record->block, launch->block, sizeof record->block);
-    snprintf(record->kernel, sizeof record->kernel, "%s", kernel);
+    snprintf(record->kernel, sizeof record->kernel, "%s", info->name);
     *queue->last = record;
     queue->last = &record->next;
 }
@@ -554,6 +574,7 @@ static enum status sim_device_launch(struct device *device, const struct device_
         .flags = (device->collecting ? SIM_LAUNCH_COLLECT : 0u) |
                  (launch->flags & DEVICE_COOPERATIVE ? SIM_LAUNCH_COOPERATIVE : 0u) |
                  (launch->flags & DEVICE_BY_VALUE ? SIM_LAUNCH_BY_VALUE : 0u) |
+                 (launch->flags & DEVICE_PREFER_L1 ? SIM_LAUNCH_PREFER_L1 : 0u) |
                  (launch->any_grid ? SIM_LAUNCH_ANY_GRID : 0u) |
                  (launch->unchecked ? SIM_LAUNCH_NO_RACES | SIM_LAUNCH_NO_UNINIT : 0u) |
                  (device->recording && !device->collecting ? SIM_LAUNCH_STATEMENTS : 0u),
@@ -574,14 +595,14 @@ static enum status sim_device_launch(struct device *device, const struct device_
     note_progress(0, 0);
     sim_home_end(queue->home);
     status =
-        error.status == SIM_ARGUMENT &&
-                (!fits(queue, &info, launch) || launch->flags & DEVICE_COOPERATIVE)
+        error.status == SIM_ARGUMENT && (!fits(queue, &info, launch) ||
+                                         launch->flags & (DEVICE_COOPERATIVE | DEVICE_PREFER_L1))
             ? status_fail(STATUS_UNFIT, "sim:%s: %s", sim_gpu_preset(queue->gpu)->name, error.text)
             : fail_launch(queue, &error, report);
     if (report && launch->output && *sim_report_output(report))
         *launch->output = strdup(sim_report_output(report));
     if (report && device->recording)
-        keep(queue, launch, info.name, report);
+        keep(queue, launch, &info, report);
     else
         sim_report_free(report);
     return status;
@@ -756,6 +777,8 @@ static enum status hand_over(const struct record *record, device_report_function
         .grid = {record->grid[0], record->grid[1], record->grid[2]},
         .block = {record->block[0], record->block[1], record->block[2]},
         .shared_bytes = record->shared_bytes,
+        .registers = record->registers,
+        .static_shared_bytes = record->static_shared_bytes,
         .warps_resident = occupancy->warps_per_sm,
         .warps_most = occupancy->max_warps_per_sm,
         .limiter = occupancy->limiter,

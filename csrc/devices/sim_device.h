@@ -13,6 +13,16 @@ void sim_device_names(char *list, size_t size);
 
 /* Number of allocations and textures, and bytes of the allocations, not freed when a queue of this
  * process was closed: a defect of the program, since queues outlive their objects. */
+enum sim_traffic {
+    SIM_ALLOCATIONS,
+    SIM_BYTES_IN,
+    SIM_COPIES_IN,
+    SIM_BYTES_OUT,
+    SIM_COPIES_OUT,
+    SIM_TRAFFIC
+};
+void sim_device_traffic(uint64_t totals[SIM_TRAFFIC]);
+
 void sim_device_leaks(uint64_t *count, uint64_t *bytes);
 
 void sim_device_progress(uint64_t *ended, uint64_t *blocks);

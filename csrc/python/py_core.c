@@ -140,6 +140,9 @@ static PyMethodDef module_methods[] = {
     {"tracing", py_tracing, METH_VARARGS,
      "tracing($module, launches_before, block, warp, most_events, /)\n--\n\n"
      "Return a recording's request to trace a launch: (x, y, z) of the block; warp or -1."},
+    {"sim_traffic", py_sim_traffic, METH_NOARGS,
+     "sim_traffic($module, /)\n--\n\n"
+     "Return totals of all simulated GPUs: allocations, bytes and copies in, and out."},
     {"sim_progress", py_sim_progress, METH_NOARGS,
      "sim_progress($module, /)\n--\n\n"
      "Return the blocks that have ended and all of the launch that a simulated GPU runs, or 0, 0."},

@@ -327,6 +327,7 @@ int py_module_add(PyObject *module);
 PyObject *py_rungs(PyObject *module, PyObject *family);
 PyObject *py_close_idle(PyObject *module, PyObject *nothing);
 PyObject *py_sim_progress(PyObject *module, PyObject *nothing);
+PyObject *py_sim_traffic(PyObject *module, PyObject *nothing);
 PyObject *py_presets(PyObject *module, PyObject *nothing);
 PyObject *py_probes(PyObject *module, PyObject *nothing);
 PyObject *py_config(PyObject *module, PyObject *nothing);

@@ -187,6 +187,16 @@ PyObject *py_sim_progress(PyObject *module, PyObject *nothing) {
     return Py_BuildValue("(KK)", (unsigned long long)ended, (unsigned long long)blocks);
 }
 
+PyObject *py_sim_traffic(PyObject *module, PyObject *nothing) {
+    (void)module;
+    (void)nothing;
+    uint64_t totals[DEVICES_TRAFFIC];
+    devices_traffic(totals);
+    return Py_BuildValue("(KKKKK)", (unsigned long long)totals[0], (unsigned long long)totals[1],
+                         (unsigned long long)totals[2], (unsigned long long)totals[3],
+                         (unsigned long long)totals[4]);
+}
+
 PyObject *py_close_idle(PyObject *module, PyObject *nothing) {
     (void)nothing;
     uint64_t count, bytes;

@@ -222,11 +222,13 @@ static void tell(void *state, const struct device_report *report) {
     if (telling->failed)
         return;
     PyObject *launch = Py_BuildValue(
-        "{s:s, s:s, s:(III), s:(III), s:I, s:I, s:I, s:s, s:d, s:N, s:N, s:N, s:N, s:N, s:N, "
+        "{s:s, s:s, s:(III), s:(III), s:I, s:I, s:I, s:I, s:I, s:s, s:d, s:N, s:N, s:N, s:N, s:N, "
+        "s:N, "
         "s:(KKKKdK)}",
         "device", telling->device, "kernel", report->kernel, "grid", report->grid[0],
         report->grid[1], report->grid[2], "block", report->block[0], report->block[1],
-        report->block[2], "shared_bytes", report->shared_bytes, "warps_resident",
+        report->block[2], "shared_bytes", report->shared_bytes, "registers", report->registers,
+        "static_shared_bytes", report->static_shared_bytes, "warps_resident",
         report->warps_resident, "warps_most", report->warps_most, "limiter", report->limiter,
         "achieved_occupancy", report->achieved_occupancy, "output",
         PyUnicode_DecodeUTF8(report->output, (Py_ssize_t)strlen(report->output), "replace"),

@@ -247,6 +247,7 @@ enum {
     SIM_LAUNCH_BY_VALUE = 64, /* a store of the value already stored is no race */
     SIM_LAUNCH_ANY_GRID = 16, /* apply the grid limits of compute capability 3.0 and later */
     SIM_LAUNCH_STATEMENTS = 32, /* count by PTX statement, too */
+    SIM_LAUNCH_PREFER_L1 = 128, /* Fermi and Kepler: 16 KB of shared memory, the rest is L1 */
 };
 
 /* Part of a launch to record: one block, or one warp of it, instruction by instruction. */

@@ -213,6 +213,8 @@ static void *work(void *arg) {
 
 /* ---- arguments ---- */
 
+enum { PREFER_L1_SHARED = 16384 }; /* of the 64 KB of a multiprocessor */
+
 static enum sim_status check_launch(struct sim_gpu *gpu, const struct sim_launch *l,
                                     struct sim_run *run, struct sim_error *error) {
     const struct sim_kernel *k = l->kernel;
@@ -257,6 +259,16 @@ static enum sim_status check_launch(struct sim_gpu *gpu, const struct sim_launch
             k->function->c_name, (unsigned long long)threads, most);
     run->shared_bytes = k->shared_bytes + l->shared_bytes;
     const uint64_t shared_bytes = run->shared_bytes - k->reserved_bytes;
+    struct sim_preset split = *p;
+    if (l->flags & SIM_LAUNCH_PREFER_L1) {
+        if (p->cc / 10 != 2 && p->cc / 10 != 3)
+            return sim_fail(error, SIM_ARGUMENT, 0, 0,
+                            "prefer_l1: %s does not split 64 KB between shared memory and the "
+                            "first cache; Fermi and Kepler do: sim:m2090, sim:k40",
+                            p->title);
+        split.shared_per_sm = split.shared_per_block = PREFER_L1_SHARED;
+        p = &split;
+    }
     if (shared_bytes > p->shared_per_block)
         return sim_fail(error, SIM_ARGUMENT, 0, 0,
                         "kernel %.120s: %llu bytes of shared memory, static and dynamic, are more "

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from itertools import product
 from time import perf_counter
 
 import numpy as np
 
+from gpuopt import models
+from gpuopt.catalog.devices import Device
 from gpuopt.experiments import _lab, _steps
 from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.experiments._steps import Timed
@@ -15,6 +19,17 @@ from gpuopt.ptx.module import Module
 
 ROUNDS = 7
 SIZES = (1 << 12, 1 << 16, 1 << 20, 1 << 24, 1 << 28)  # bytes
+COLUMNS = [
+    Column("nbytes", "KiB", ",.0f", 1 / 1024),
+    Column("seconds", "us", ",.1f", 1e6),
+    Column("spread", "spread", ".1%"),
+    Column("bandwidth", "GB/s", ",.2f", 1e-9),
+]
+READ = {
+    "pageable": "the driver copies it through a pinned buffer of its own",
+    "staged": "gpuopt's host threads fill pinned buffers while others travel",
+    "pinned": "the GPU reads and writes it by itself",
+}
 DECK = "3.2 GB/s on PCIe 1, 5.2 on PCIe 2"  # pinned, x16
 
 
@@ -26,7 +41,8 @@ def host_link(nbytes: int | None = None, *, device: str | None = None) -> Experi
     nbytes : int, optional
         Bytes of a copy, a multiple of 4. Default: 4 KiB, 64 KiB, 1, 16 and 256 MiB.
     device : str, optional
-        A GPU, "cuda" or "cuda:1".
+        A GPU, "cuda" or "cuda:1". On a simulated GPU ("sim" is D3's GTX 280) the table is a model's
+        (`gpuopt.models.transfer`): nothing is copied.
 
     Returns
     -------
@@ -39,7 +55,7 @@ def host_link(nbytes: int | None = None, *, device: str | None = None) -> Experi
     Raises
     ------
     TypeError, ValueError
-        An `nbytes` that is no such count; a device without a timer.
+        An `nbytes` that is no such count; a device that runs no kernels.
     VerificationError
         A copy arrived wrong.
 
@@ -50,17 +66,18 @@ def host_link(nbytes: int | None = None, *, device: str | None = None) -> Experi
     Examples
     --------
     >>> import gpuopt
-    >>> gpuopt.experiments.host_link(device="sim")
-    Traceback (most recent call last):
-    ...
-    ValueError: device: 'sim:h200' has no timer, which host_link needs; use 'cuda'
+    >>> found = gpuopt.experiments.host_link(1 << 28, device="sim:g80")
+    >>> round(found["in, pinned"].values["bandwidth"] / 1e9, 1)
+    3.2
     """
-    described = _steps.choose(device, "host_link")
+    described = _steps.choose(device, "host_link", "gt200")
     size = _lab.size(nbytes, 0, "nbytes") if nbytes is not None else 0
     if size % 4:
         raise ValueError(f"nbytes: {size} is not a multiple of 4")
-    module = Module(None, described.name)
     sizes = (size,) if size else SIZES
+    if described.kind == "sim":
+        return _modelled(described, sizes)
+    module = Module(None, described.name)
     groups = [_trials(module, each) for each in sizes]
     trials = [trial for group in groups for trial in group]
     _steps.measure(module, trials, ROUNDS)
@@ -74,12 +91,7 @@ def host_link(nbytes: int | None = None, *, device: str | None = None) -> Experi
         "host_link",
         described,
         "copies between host and GPU",
-        [
-            Column("nbytes", "KiB", ",.0f", 1 / 1024),
-            Column("seconds", "us", ",.1f", 1e6),
-            Column("spread", "spread", ".1%"),
-            Column("bandwidth", "GB/s", ",.2f", 1e-9),
-        ],
+        COLUMNS,
         [_row(trial, size, rates) for size, trial in pairs],
         "the best pinned rate of the same direction: "
         + ", ".join(f"{way} {rate / 1e9:.1f} GB/s" for way, rate in rates.items()),
@@ -87,6 +99,33 @@ def host_link(nbytes: int | None = None, *, device: str | None = None) -> Experi
             f"medians of {ROUNDS} samples in turns, back to back, verified before and after",
             "staged: by the host's clock; the others by the GPU's",
         ],
+    )
+
+
+def _modelled(device: Device, sizes: Sequence[int]) -> Experiment:
+    """Return the table by the model of the link; pageable memory is staged by the host."""
+    link, rows = models.host_link(device), []
+    for size in sizes:
+        for way, kind in product(("in", "out"), ("pageable", "pinned")):
+            seconds = models.transfer(device, size, pinned=kind == "pinned")
+            bandwidth = size / seconds
+            small = size < 1 << 20 and bandwidth < link.pinned / 2
+            reading = "too small: the start of a copy is most of its time" if small else READ[kind]
+            rows.append(
+                Row(
+                    f"{way}, {kind}",
+                    {"nbytes": size, "way": way, "memory": kind},
+                    {"seconds": seconds, "bandwidth": bandwidth},
+                    bandwidth / link.pinned,
+                    reading,
+                    DECK if kind == "pinned" and size >= 1 << 24 else "",
+                )
+            )
+    columns = [column for column in COLUMNS if column.key != "spread"]
+    notes = [f"a model, nothing was copied: {link.name}, and {link.host / 1e9:.0f} GB/s of a host"]
+    ceiling = f"the link's pinned rate, {link.pinned / 1e9:.1f} GB/s"
+    return Experiment(
+        "host_link", device, "copies between host and GPU", columns, rows, ceiling, notes
     )
 
 
@@ -152,12 +191,7 @@ def _row(trial: Timed, size: int, rates: dict[str, float]) -> Row:
     way, kind = trial.name.split(", ")
     bandwidth = _moved(trial, size) / trial.timing.median
     share = bandwidth / rates[way]
-    readings = {
-        "pageable": "the driver copies it through a pinned buffer of its own",
-        "staged": "gpuopt's host threads fill pinned buffers while others travel",
-        "pinned": "the GPU reads and writes it by itself",
-    }
-    reading = readings[kind]
+    reading = READ[kind]
     if way == "both":
         reading = f"the link carries both ways at once: {bandwidth / rates['in']:.2f} of one way"
     elif share < 0.5 and size < 1 << 20:

@@ -24,7 +24,7 @@ from gpuopt.jit.stubs import STUBS
 from gpuopt.ptx.module import Module
 from gpuopt.util.checks import finite
 
-FORMAT = 1  # of a result on disk
+FORMAT = 2  # of a result on disk
 MEMORY = 4 << 30  # bytes of address space of the compiler's process
 SECONDS = 60.0
 GRACE = 1.0  # more seconds, for a compiler that ends by itself at its limit
@@ -298,8 +298,24 @@ def _compile(request: Request, compiler: Compiler, seconds: float) -> Made:
     if compiler.kind == "nvrtc":
         symbols |= dict(zip(request.names, made["lowered"], strict=True))
     if not made["image"]:  # the PTX is what runs: give its kernels names that people read
-        ptx, symbols = _renamed(ptx, symbols)
+        ptx, symbols = _renamed(_with_cap(ptx, request.options), symbols)
     return Made(ptx, made["image"], symbols, made["log"])
+
+
+def _with_cap(ptx: bytes, options: Sequence[str]) -> bytes:
+    """Return PTX whose kernels have the register cap of ``--maxrregcount``, which is no PTX option.
+
+    As in nvcc, launch bounds or a cap of the kernel's own come first.
+    """
+    found = re.search(r"(?:^| )--?maxrregcount[= ](\d+)", " ".join(options))
+    if not found:
+        return ptx
+
+    def capped(kernel: re.Match[bytes]) -> bytes:
+        own = re.search(rb"\.(?:maxntid|maxnreg|minnctapersm|reqntid)\b", kernel[2])
+        return kernel[0] if own else kernel[1] + b" .maxnreg " + found[1].encode() + kernel[2]
+
+    return re.sub(rb"(\.entry\s+[\w$]+\s*\([^)]*\))([^{;]*\{)", capped, ptx)
 
 
 def _with_short_files(ptx: bytes, name: str, own: Sequence[str]) -> bytes:
@@ -396,7 +412,8 @@ def compile(
         The source, or the path of a file that holds it. A str with a line break, a brace or a
         semicolon is source. It holds device code only, no ``main()``.
     options : str or iterable of str
-        More options of the compiler, as ``"--use_fast_math"`` or ``"-DTILE=32"``. It has
+        More options of the compiler, as ``"--use_fast_math"``, ``"-DTILE=32"`` or
+        ``"--maxrregcount=32"``, which caps a simulated GPU's estimate of the registers, too. It has
         ``--std=c++17`` and ``-lineinfo`` already.
     arch : str or int, optional
         "sm_90", "compute_80", 75: default: the device's. For a GPU machine code is made, for a

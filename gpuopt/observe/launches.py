@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
+from gpuopt.catalog.devices import device as describe_device
 from gpuopt.observe.counters import RATIOS, Counters, share
 from gpuopt.util import serialise, texts
 from gpuopt.util.table import Column, Table
@@ -213,6 +214,10 @@ class Launch:
         The device that ran it, as "sim:g80".
     spread : Spread
         How its work is spread over blocks, multiprocessors and DRAM.
+    registers : int
+        A thread's, estimated from the PTX.
+    static_shared_bytes : int
+        Static shared memory of a block.
 
     Examples
     --------
@@ -239,6 +244,14 @@ class Launch:
     sources: dict[str, list[str]] = field(
         default_factory=dict, repr=False, metadata=serialise.UNTOLD
     )
+    registers: int = 0
+    static_shared_bytes: int = 0
+
+    @property
+    def busy(self) -> tuple[int, int]:
+        """Multiprocessors that have a block to run, and all of the GPU."""
+        every = describe_device(self.device).multiprocessors if self.device else prod(self.grid)
+        return min(prod(self.grid), every), every
 
     def record(self) -> dict[str, Any]:
         """Return a flat dict of the launch, its counters and ratios, for pandas."""
@@ -248,6 +261,8 @@ class Launch:
             "block": self.block,
             "device": self.device,
             "shared_bytes": self.shared_bytes,
+            "static_shared_bytes": self.static_shared_bytes,
+            "registers": self.registers,
             "occupancy": self.occupancy,
             "achieved_occupancy": self.achieved_occupancy,
             "findings": len(self.findings),
@@ -278,6 +293,16 @@ def blocks_of(launch: Launch) -> str:
     return f"{blocks:,} block{'s' * (blocks != 1)} of {prod(launch.block):,}"
 
 
+def resources_of(launch: Launch) -> str:
+    """Return the registers, the shared memory and the busy multiprocessors of a launch."""
+    shared = launch.static_shared_bytes + launch.shared_bytes
+    busy, every = launch.busy
+    return (
+        f"{launch.registers} registers (estimated), {shared:,} bytes shared "
+        f"({launch.static_shared_bytes:,} static), {busy} of {every} multiprocessors busy"
+    )
+
+
 def _finding(told: dict[str, Any]) -> Finding:
     other = told["other"] and OtherAccess(**told["other"])
     return Finding(**told | {"other": other})
@@ -300,5 +325,7 @@ def launch_of(told: dict[str, Any]) -> Launch:
         device=told["device"],
         statements=[Statement(*each) for each in told["statements"]],
         spread=Spread(*told["spread"]),
+        registers=told["registers"],
+        static_shared_bytes=told["static_shared_bytes"],
         sources=texts.launched(),
     )

@@ -14,12 +14,21 @@ from pathlib import PurePath
 from types import TracebackType
 from typing import Any
 
+from gpuopt import _core
 from gpuopt.observe import nvprof, recording
 from gpuopt.observe.annotated import Source, SourceLine
 from gpuopt.observe.bounds import Bounds, LaunchBound, bound, preset_row
 from gpuopt.observe.counters import BESIDE, BESIDE_OLD, TABLE, Counters, check_name, unit_of
 from gpuopt.observe.difference import Difference, Place, place as place_of
-from gpuopt.observe.launches import Finding, Launch, blocks_of, launch_of, values_of
+from gpuopt.observe.launches import (
+    Finding,
+    Launch,
+    blocks_of,
+    launch_of,
+    resources_of,
+    values_of,
+)
+from gpuopt.observe.timeline import Timeline, timeline
 from gpuopt.util import serialise, texts
 from gpuopt.util.literals import DeviceName
 from gpuopt.util.names import unknown_name
@@ -124,9 +133,13 @@ class Profile:
     launches: list[Launch] = field(default_factory=list)
     result: Any = field(default=None, metadata=serialise.UNTOLD)
     collecting: bool = field(default=False, metadata=serialise.UNTOLD)
+    _marks: list[tuple[int, ...]] = field(
+        default_factory=list, repr=False, compare=False, metadata=serialise.UNTOLD
+    )
 
     def __enter__(self) -> Profile:
         """Start recording the launches of this thread or asyncio task."""
+        self._marks.append(_core.sim_traffic())
         recording.begin(self._sink, self.collecting, self.device)
         return self
 
@@ -138,6 +151,7 @@ class Profile:
     ) -> None:
         """Stop recording."""
         recording.end(self._sink)
+        self._marks.append(_core.sim_traffic())
 
     def _sink(self, told: dict[str, Any]) -> None:
         self.launches.append(launch_of(told))
@@ -284,6 +298,41 @@ class Profile:
             found.append(LaunchBound(launch.kernel, launch.grid, launch.block, seconds))
         return Bounds(row["title"] if row else "", found)
 
+    def timeline(self) -> Timeline:
+        """Return the program's allocations, copies and kernels in time, by a model.
+
+        Kernels take the least time that the datasheet allows (`bounds`), copies that of the link
+        (`gpuopt.models.transfer`); so it tells whether the kernels are the limiter at all.
+
+        Returns
+        -------
+        Timeline
+
+        Raises
+        ------
+        ValueError
+            Nothing was launched, or the profile was read from a file.
+
+        Notes
+        -----
+        Source: deck D1. Allocations and copies are those of all simulated GPUs of this process
+        between the profile's begin and end, so those of other threads count as well.
+
+        Examples
+        --------
+        >>> import numpy as np, gpuopt
+        >>> x = np.ones(1 << 16, np.float32)
+        >>> counted = gpuopt.profile(gpuopt.add, x, x, variant=5, device="sim:k40")
+        >>> counted.timeline().limiter
+        'copies'
+        """
+        if len(self._marks) < 2:
+            raise ValueError("timeline: the profile has no record of copies; profile the call")
+        moved = [
+            after - before for before, after in zip(self._marks[0], self._marks[-1], strict=True)
+        ]
+        return timeline(self.bounds(), self.launches[0].device, moved)
+
     def source(
         self,
         kernel: str | None = None,
@@ -412,6 +461,7 @@ class Profile:
                 f"{launch.occupancy:.0%} ({launch.limiter}), achieved "
                 f"{launch.achieved_occupancy:.0%}"
             )
+            lines.append(f"    {resources_of(launch)}")
         sums = [f"{name:<18}{value:>15,}   {note}" for name, value, note in self._sums()]
         lines += ["", *(each.rstrip() for each in sums), "", *self._costly().lines()]
         lines += ["", *(finding.text for finding in self.findings)] if self.findings else []
@@ -456,9 +506,15 @@ class Profile:
             Column("occupancy", "occupancy", ".0%"),
             Column("limiter", "limited by", left=True),
             Column("achieved_occupancy", "achieved", ".0%"),
+            Column("registers", "registers"),
+            Column("static_shared_bytes", "static shared"),
+            Column("shared_bytes", "dynamic shared"),
+            Column("busy", "multiprocessors busy"),
         ]
         records = [
-            vars(each) | {"blocks": prod(each.grid), "threads": prod(each.block)}
+            vars(each)
+            | {"blocks": prod(each.grid), "threads": prod(each.block)}
+            | {"busy": "{} of {}".format(*each.busy)}
             for each in self.launches[:LAUNCHES_MOST]
         ]
         more = len(self.launches) - len(records)

@@ -124,9 +124,14 @@ def limits_of(steps: Any, time_limit: Any, check: Any, device: str) -> Limits:
     return number, 0.0 if math.isinf(time_limit) else float(time_limit), 0.0, check
 
 
-_FLAGS = {"cooperative": 1, "allow_equal_stores": 2}  # device.h's
+_FLAGS = {"cooperative": 1, "allow_equal_stores": 2, "prefer_l1": 4}  # device.h's
 
 
-def flags_of(**chosen: Any) -> int:
+def flags_of(device: str, **chosen: Any) -> int:
     """Return a launch's flags in the form of `_core`."""
+    if chosen["prefer_l1"] and not device.startswith("sim"):
+        raise ValueError(
+            f"prefer_l1: is a choice of Fermi and Kepler, and {device} is a later GPU; use "
+            "device='sim:m2090' or 'sim:k40'"
+        )
     return sum(bit for name, bit in _FLAGS.items() if chosen.get(name))

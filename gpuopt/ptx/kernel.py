@@ -141,6 +141,7 @@ class Kernel:
         check: bool = True,
         cooperative: bool = False,
         allow_equal_stores: bool = False,
+        prefer_l1: bool = False,
         any_dtype: bool = False,
     ) -> None:
         """Run the kernel and wait for it, or enqueue it on a stream.
@@ -185,6 +186,10 @@ class Kernel:
             On a simulated GPU: a store of the value that memory holds already is no race. Without
             it only values that are equal by construction are excused, as in ``done = 1``: data may
             differ in the next run.
+        prefer_l1 : bool
+            On a simulated Fermi or Kepler ("sim:m2090", "sim:k40"): of the 64 KB of a
+            multiprocessor 16 KB are shared memory, and 48 KB the first cache, instead of the
+            reverse. It bounds the block and the occupancy; the first cache is not simulated.
         any_dtype : bool
             Accept an array whose element size differs from that of every access of the kernel.
 
@@ -204,13 +209,17 @@ class Kernel:
             on = stream_on(stream, self._module.device)
             options = {"shared": shared, "steps": steps, "time_limit": time_limit, "check": check}
             options |= {"allow_equal_stores": allow_equal_stores, "cooperative": cooperative}
+            options["prefer_l1"] = prefer_l1
             if not any_dtype:
                 self._check_dtypes(args)
             prepared = self.bind(grid, block, *args, **options)
             on._enqueue(f"kernel {self.name}", lambda: self._launch(prepared))
             return
         drain(self._module.device)
-        flags = flags_of(cooperative=cooperative, allow_equal_stores=allow_equal_stores)
+        flags = flags_of(
+            self._module.device, cooperative=cooperative, allow_equal_stores=allow_equal_stores,
+            prefer_l1=prefer_l1,
+        )  # fmt: skip
         if not any_dtype:
             self._check_dtypes(args)
         with self._module._lock:
@@ -264,13 +273,14 @@ class Kernel:
         check: bool = True,
         allow_equal_stores: bool = False,
         cooperative: bool = False,
+        prefer_l1: bool = False,
     ) -> Prepared:
         """Check a launch and keep it, to be timed by `Module.time`.
 
         Parameters
         ----------
         grid, block, shared, steps, time_limit, check, cooperative,
-        allow_equal_stores
+        allow_equal_stores, prefer_l1
             As for a call.
         *args
             As for a call, but no NumPy arrays: nothing is copied. An array on the GPU is kept alive
@@ -281,7 +291,10 @@ class Kernel:
         Prepared
         """
         limits = limits_of(steps, time_limit, check, self._module.device)
-        flags = flags_of(cooperative=cooperative, allow_equal_stores=allow_equal_stores)
+        flags = flags_of(
+            self._module.device, cooperative=cooperative, allow_equal_stores=allow_equal_stores,
+            prefer_l1=prefer_l1,
+        )  # fmt: skip
         launch = self._checked(grid, block, shared, limits, flags, args)
         for i, value in enumerate(launch.values):
             if value is None:

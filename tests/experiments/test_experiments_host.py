@@ -258,8 +258,42 @@ def test_unsupported_texture_sizes_raise(n):
         gpuopt.experiments.texture(n, device="sim")
 
 
-@pytest.mark.parametrize("name", TIMES)
-@pytest.mark.parametrize("device", ["sim", "sim:g80", "cpu"])
+def test_host_link_of_a_simulated_gpu_is_deck_d3s_table():
+    for preset, rate in (("g80", 3.2e9), ("gt200", 5.2e9), ("m2090", 5.2e9)):
+        found = gpuopt.experiments.host_link(1 << 28, device=f"sim:{preset}")
+        pinned, pageable = found["in, pinned"].values, found["in, pageable"].values
+        assert pinned["bandwidth"] == pytest.approx(rate, rel=0.01)
+        assert 0.4 * rate < pageable["bandwidth"] < 0.7 * rate
+        assert "a model" in str(found) and found["out, pinned"].deck
+    small = gpuopt.experiments.host_link(4096, device="sim")["in, pinned"]
+    assert small.share < 0.1 and "too small" in small.reading
+
+
+def test_overlap_of_a_simulated_gpu_needs_streams_and_copy_engines():
+    rows = {
+        preset: {row.name: row for row in gpuopt.experiments.overlap(device=f"sim:{preset}").rows}
+        for preset in ("g80", "gt200", "k40")
+    }
+    speedup = {
+        preset: {name: row.values.get("speedup") for name, row in each.items()}
+        for preset, each in rows.items()
+    }
+    assert max(filter(None, speedup["g80"].values())) == 1  # compute capability 1.0: no engine
+    assert speedup["gt200"]["2 streams, 8 chunks"] == pytest.approx(1.5, rel=0.02)  # one engine
+    assert speedup["k40"]["4 streams, 64 chunks"] > 2.5  # two: three things at once
+    for each in speedup.values():
+        assert each["serial"] == 1 and each["1 stream, 8 chunks"] <= 1
+    assert rows["k40"]["4 streams, 64 chunks"].share < 1
+
+
+@pytest.mark.parametrize(
+    ("name", "device"),
+    [
+        ("launch_overhead", "sim"),
+        ("launch_overhead", "sim:g80"),
+        *((name, "cpu") for name in TIMES),
+    ],
+)
 def test_no_times_without_a_timer(name, device):
     with pytest.raises(ValueError, match="use 'cuda'") as caught:
         EXPERIMENTS[name](device=device)

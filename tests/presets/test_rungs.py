@@ -79,3 +79,45 @@ def test_report_names_the_transactions_of_its_gpu(preset):
     text = page.html()
     unit = "sectors" if models.GPUS[preset].coalescing == "sectors" else "transactions"
     assert f"{unit} per load" in text
+
+
+OWN = """
+__global__ void k(const float *x, float *y) {
+    float a[24], sum = 0;
+    for (int i = 0; i < 24; i++) a[i] = x[threadIdx.x + 32 * i];
+    for (int j = 0; j < 9; j++)
+        for (int i = 0; i < 24; i++) sum += a[i] = a[i] * a[(i + 1) % 24] + j;
+    y[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize("options", ["--maxrregcount=16", ["-maxrregcount", "16"]])
+def test_a_cap_of_registers_raises_the_occupancy(options):
+    x, y = np.ones(1024, np.float32), np.zeros(64 * 256, np.float32)
+    free, capped = (gpuopt.compile(OWN, device="sim:m2090", options=each) for each in ((), options))
+    assert free["k"].resources.registers > 24 and capped["k"].resources.registers == 16
+    low, high = (gpuopt.profile(each["k"], 64, 256, x, y).launches[0] for each in (free, capped))
+    assert low.occupancy < high.occupancy and low.limiter == "registers"
+    own = OWN.replace("void k", "void __launch_bounds__(256) k")  # comes first, as in nvcc
+    assert b".maxnreg" not in gpuopt.compile(own, device="sim", options=options).ptx
+
+
+@pytest.mark.parametrize(("preset", "blocks"), [("m2090", (8, 3)), ("k40", (9, 3))])
+def test_a_launch_may_prefer_the_first_cache(preset, blocks):
+    module = gpuopt.compile("__global__ void k() {}", device=f"sim:{preset}")
+    limits = models.GPUS[preset]
+    for prefer, want in zip((False, True), blocks, strict=True):
+        counted = gpuopt.profile(module["k"], 1, 64, shared=5000, prefer_l1=prefer).launches[0]
+        assert counted.occupancy == pytest.approx(2 * want / limits.warps)
+        same = models.occupancy(preset, 64, shared=5000, prefer_l1=prefer)
+        assert min(same.blocks, same.limits["blocks"]) == want
+    with pytest.raises(gpuopt.UnfitError, match=r"more than the 16384"):
+        module["k"](1, 64, shared=20000, prefer_l1=True)
+
+
+@pytest.mark.parametrize("preset", ["g80", "gt200", "v100", "h200"])
+def test_other_gpus_have_no_split(preset):
+    module = gpuopt.compile("__global__ void k() {}", device=f"sim:{preset}")
+    with pytest.raises(gpuopt.UnfitError, match=r"prefer_l1: .* does not split 64 KB"):
+        module["k"](1, 64, prefer_l1=True)

@@ -203,8 +203,8 @@ struct sim_function {
     const char *header, *body; /* text of the parameter list and of the body, past its brace */
     unsigned header_line, body_line;
     const char *body_end;
-    unsigned max_threads, cluster_blocks; /* 0 where not stated */
-    uint32_t block[3];                    /* the only one allowed; 0 where not stated */
+    unsigned max_threads, cluster_blocks, max_registers; /* 0 where not stated */
+    uint32_t block[3]; /* the only one allowed; 0 where not stated */
     struct sim_function *next;
     uint32_t ordinal;          /* in the module, from 1: its address, for indirect calls */
     uint8_t address_taken;     /* by a variable's initial value */

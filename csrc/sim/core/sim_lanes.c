@@ -84,7 +84,7 @@ INLINE double double_of(uint64_t u) {
 /* a float32 result that is NaN is always this one; float64 keeps payloads */
 INLINE float canon(float x) { return float_of(x == x ? bits32(x) : 0x7fffffffu); }
 
-/* The fast forms' results: the nearest number of so many significant bits, or fractional bits. */
+/* Results of fast forms, rounded to a number of significant or of fractional bits. */
 INLINE float significant(double x, int bits) {
     const uint64_t unit = 1ull << (53 - bits);
     const int finite = x - x == 0;

@@ -88,6 +88,8 @@ static enum sim_status lay_out_frame(struct sim_decoder *d) {
     /* A kernel with calls needs the registers of its deepest call chain; the largest function is
      * the estimate. */
     registers = registers + 2 > 255 ? 255 : registers + 2;
+    const unsigned most = d->kernel->function->max_registers; /* the rest is spilled */
+    registers = most && registers > most ? most : registers;
     if (registers > d->kernel->registers)
         d->kernel->registers = registers;
     at = (at + 63) & ~63ull;

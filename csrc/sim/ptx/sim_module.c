@@ -76,8 +76,9 @@ static enum sim_status function_directive(struct sim_parser *parser, int is_entr
                                  sim_parse_word_is(parser, ".reqntid"));
         const int only = threads && sim_parse_word_is(parser, ".reqntid");
         int cluster = !depth && sim_parse_word_is(parser, ".reqnctapercluster");
+        int registers = !depth && sim_parse_word_is(parser, ".maxnreg");
         status = sim_parse_next(parser);
-        if (!status && (threads || cluster)) {
+        if (!status && (threads || cluster || registers)) {
             uint64_t product = 1;
             uint32_t block[3] = {1, 1, 1}, given = 0;
             while (!status && token->kind == SIM_TOK_INT) {
@@ -88,7 +89,9 @@ static enum sim_status function_directive(struct sim_parser *parser, int is_entr
                 if ((status = sim_parse_next(parser)) == SIM_OK && sim_parse_is(parser, ','))
                     status = sim_parse_next(parser);
             }
-            if (cluster)
+            if (registers)
+                f->max_registers = (unsigned)product;
+            else if (cluster)
                 f->cluster_blocks = (unsigned)product;
             else
                 f->max_threads = (unsigned)product;
