@@ -178,7 +178,7 @@ class Array:
     def __init__(self, host, index=0):
         self.host, self.shape, self.dtype, self.strides = host, host.shape, host.dtype, host.strides
         self.device = types.SimpleNamespace(id=index)
-        self.data = types.SimpleNamespace(ptr=host.ctypes.data)
+        self.data = types.SimpleNamespace(ptr=host.ctypes.data, device_id=index)
         self.flags = types.SimpleNamespace(c_contiguous=host.flags.c_contiguous)
 cupy_ndarray = type("ndarray", (Array,), {"__module__": "cupy"})
 class On:
@@ -189,6 +189,7 @@ cupy = types.ModuleType("cupy")
 cupy.cuda = types.ModuleType("cupy.cuda")
 cupy.cuda.get_current_stream = lambda index: Stream
 cupy.cuda.Device = On
+cupy.cuda.runtime = types.SimpleNamespace(getDevice=lambda: 0)
 cupy.empty = lambda shape, dtype: cupy_ndarray(np.empty(shape, dtype))
 cupy.ndarray = cupy_ndarray
 sys.modules |= {"cupy": cupy, "cupy.cuda": cupy.cuda}

@@ -18,7 +18,7 @@ static int module_exec(PyObject *module) {
     state->copyto = numpy ? PyObject_GetAttrString(numpy, "copyto") : NULL;
     Py_XDECREF(numpy);
     if (PyErr_Occurred() || py_recording_add(module, state) || py_errors_add(module, state) ||
-        py_bench_add(module, state) || py_module_add(module) || py_memory_add(module) ||
+        py_bench_add(module, state) || py_module_add(module) || py_memory_add(module, state) ||
         py_view_add(module, state) || py_plan_add(module, state) || py_entry_add(module))
         return -1;
     return PyModule_AddStringConstant(module, "__version__", GPUOPT_VERSION);
@@ -39,8 +39,9 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
     Py_VISIT(state->bench_type);
     Py_VISIT(state->view_type);
     Py_VISIT(state->plan_type);
+    Py_VISIT(state->memory_type);
     Py_VISIT(state->recording);
-    return 0;
+    return py_known_traverse(state->known, visit, arg);
 }
 
 static int module_clear(PyObject *module) {
@@ -58,7 +59,9 @@ static int module_clear(PyObject *module) {
     Py_CLEAR(state->bench_type);
     Py_CLEAR(state->view_type);
     Py_CLEAR(state->plan_type);
+    Py_CLEAR(state->memory_type);
     Py_CLEAR(state->recording);
+    py_known_clear(state);
     return 0;
 }
 
@@ -98,13 +101,14 @@ static PyMethodDef module_methods[] = {
      "dlpack_take($module, capsule, /)\n--\n\n"
      "Consume a DLPack capsule: (holder, address, shape, strides in elements or None, code, bits, "
      "lanes, device_type, device_id, read_only)."},
-    {"exchange", py_exchange, METH_O,
-     "exchange($module, type, /)\n--\n\n"
-     "Return a type's DLPack exchange API for borrow(), or None if there is no supported one."},
-    {"borrow", (PyCFunction)(void (*)(void))py_borrow, METH_FASTCALL,
-     "borrow($module, exchange, value, library, dtypes, /)\n--\n\n"
-     "Return the View of an array on a GPU, on its library's current stream, or None for other\n"
-     "values. dtypes: a dict from DLPack's code << 8 | bits."},
+    {"know", (PyCFunction)(void (*)(void))py_know, METH_FASTCALL,
+     "know($module, type, library, dtypes=None, /)\n--\n\n"
+     "Let calls recognise arrays of a type: gpuopt's own or, with DLPack's dtypes (a dict from\n"
+     "code << 8 | bits), one with the C exchange API. Return whether they do."},
+    {"borrow", py_borrow, METH_O,
+     "borrow($module, value, /)\n--\n\n"
+     "Return the View of an array of such a type on a GPU, on its library's current stream, or\n"
+     "None for other values."},
     {"probes", py_probes, METH_NOARGS,
      "probes($module, /)\n--\n\nList the kernels of experiments: [(symbol, experiment, idea), "
      "...]."},

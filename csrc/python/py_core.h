@@ -66,6 +66,8 @@ struct py_home {
     size_t late_count, late_room;
 };
 
+struct py_known;
+
 /* `guard` is held for a few instructions, which call no Python: pools, homes and their late lists,
  * and caches of plans change under it, with or without a GIL. */
 struct py_state {
@@ -76,6 +78,8 @@ struct py_state {
     PyObject *copyto;            /* numpy.copyto */
     PyObject *quiet, *quiet_run; /* of py_quietly, at first use */
     PyObject *bench_type, *view_type, *plan_type;
+    PyObject *memory_type;
+    struct py_known *known;            /* of py_known.c; NULL: not made yet */
     PyObject *gpu_names[PY_GPU_NAMES]; /* "cuda:0" and so on, at first use */
     PyObject *recording;               /* a ContextVar: the recordings that receive launches */
     long recorders;                    /* number in force in all contexts */
@@ -293,7 +297,10 @@ int py_place_open_on(struct py_place *place, const struct py_streams *streams);
  * its memory on one of the streams. Returns -1 if either failed; the call's error stays. */
 int py_place_join(struct py_place *place, const struct py_streams *streams, int failed);
 void py_place_close(struct py_place *place);
-int py_memory_add(PyObject *module);
+int py_memory_add(PyObject *module, struct py_state *state);
+/* Memory of a device as an object that owns it. */
+PyObject *py_memory_make(struct py_state *state, const struct device_ops *kind, const char *which,
+                         size_t bytes, unsigned long long *address);
 void py_homes_close(struct py_state *state);
 PyObject *py_order(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_owner(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
@@ -316,8 +323,22 @@ PyObject *py_view_new(const struct py_state *state, const struct py_view_items *
 /* py_dlpack.c: capsules; arrays of libraries with DLPack's C exchange API. */
 PyObject *py_dlpack_export(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_dlpack_take(PyObject *module, PyObject *capsule);
-PyObject *py_exchange(PyObject *module, PyObject *type);
-PyObject *py_borrow(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+struct dl_exchange;
+/* A type's exchange API, or NULL: with an exception, or because it has none that is supported. */
+const struct dl_exchange *py_exchange(PyObject *type);
+/* A new View, or NULL: with an exception, or for the caller to describe the array. dtypes: a dict
+ * from DLPack's code << 8 | bits. */
+PyObject *py_exchange_view(struct py_state *state, const struct dl_exchange *exchange,
+                           PyObject *value, PyObject *library, PyObject *dtypes);
+int py_exchange_address(const struct dl_exchange *exchange, PyObject *value,
+                        unsigned long long *address);
+
+/* call/py_known.c */
+enum { PY_KNOWN_MOST = 16 };
+PyObject *py_know(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *py_borrow(PyObject *module, PyObject *value);
+int py_known_traverse(const struct py_known *known, visitproc visit, void *arg);
+void py_known_clear(struct py_state *state);
 
 /* py_bench.c, py_module.c, py_about.c */
 PyObject *py_demangle(PyObject *module, PyObject *value);

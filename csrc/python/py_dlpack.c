@@ -220,35 +220,27 @@ struct dl_exchange {
     int (*current_stream)(int32_t device_type, int32_t device_id, void **stream);
 };
 
-static const char theirs[] = "dlpack_exchange_api", ours[] = "gpuopt.exchange";
-
-PyObject *py_exchange(PyObject *module, PyObject *type) {
-    (void)module;
+const struct dl_exchange *py_exchange(PyObject *type) {
+    static const char name[] = "dlpack_exchange_api";
     PyObject *capsule = PyObject_GetAttrString(type, "__dlpack_c_exchange_api__");
     if (!capsule) {
-        if (!PyErr_ExceptionMatches(PyExc_AttributeError))
-            return NULL;
-        PyErr_Clear();
-        return Py_NewRef(Py_None);
+        if (PyErr_ExceptionMatches(PyExc_AttributeError))
+            PyErr_Clear();
+        return NULL;
     }
     struct dl_exchange *exchange =
-        PyCapsule_IsValid(capsule, theirs) ? PyCapsule_GetPointer(capsule, theirs) : NULL;
+        PyCapsule_IsValid(capsule, name) ? PyCapsule_GetPointer(capsule, name) : NULL;
     Py_DECREF(capsule);
     while (exchange && exchange->major != DL_MAJOR)
         exchange = exchange->older;
-    if (!exchange || !exchange->borrow || !exchange->current_stream)
-        return Py_NewRef(Py_None);
-    return PyCapsule_New(exchange, ours, NULL);
+    return exchange && exchange->borrow && exchange->current_stream ? exchange : NULL;
 }
 
-/* Returns None, so that the caller falls back; a KeyboardInterrupt stays pending. */
+/* Clears an Exception, so that the caller falls back; a KeyboardInterrupt stays pending. */
 static PyObject *not_described(void) {
-    if (PyErr_Occurred()) {
-        if (!PyErr_ExceptionMatches(PyExc_Exception))
-            return NULL;
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
         PyErr_Clear();
-    }
-    return Py_NewRef(Py_None);
+    return NULL;
 }
 
 static int is_in_c_order(const struct dl_tensor *tensor) {
@@ -293,27 +285,20 @@ static PyObject *dtype_of(const struct dl_tensor *tensor, PyObject *dtypes) {
     return dtype;
 }
 
-PyObject *py_borrow(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-    struct py_state *state = py_state_of(module);
-    if (count != 4 || !PyDict_Check(arguments[3])) {
-        PyErr_SetString(PyExc_TypeError, "borrow() takes exchange, value, library, dtypes");
-        return NULL;
-    }
-    const struct dl_exchange *exchange = PyCapsule_GetPointer(arguments[0], ours);
-    if (!exchange)
-        return NULL;
+PyObject *py_exchange_view(struct py_state *state, const struct dl_exchange *exchange,
+                           PyObject *value, PyObject *library, PyObject *dtypes) {
     struct dl_tensor tensor = {0};
     void *stream = NULL;
-    if (exchange->borrow(arguments[1], &tensor) ||
+    if (exchange->borrow(value, &tensor) ||
         (tensor.device_type != CUDA && tensor.device_type != CUDA_MANAGED) || tensor.ndim < 0 ||
         tensor.ndim > DL_DIMENSIONS_MAX || (tensor.ndim && !tensor.shape) ||
         exchange->current_stream(tensor.device_type, tensor.device_id, &stream))
         return not_described();
-    PyObject *dtype = dtype_of(&tensor, arguments[3]);
+    PyObject *dtype = dtype_of(&tensor, dtypes);
     if (!dtype)
         return not_described();
     struct py_view_items items = {
-        .library = arguments[2],
+        .library = library,
         .address = (unsigned long long)(uintptr_t)tensor.data + tensor.byte_offset,
         .shape = tuple_of(tensor.shape, tensor.ndim, 1),
         .strides = is_in_c_order(&tensor) ? Py_NewRef(Py_None)
@@ -321,7 +306,7 @@ PyObject *py_borrow(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
         .dtype = dtype,
         .device = gpu_name(state, tensor.device_id),
         .stream = stream ? (unsigned long long)(uintptr_t)stream : PY_LEGACY,
-        .holder = arguments[1],
+        .holder = value,
     };
     PyObject *view =
         items.shape && items.strides && items.device ? py_view_new(state, &items) : NULL;
@@ -329,4 +314,13 @@ PyObject *py_borrow(PyObject *module, PyObject *const *arguments, Py_ssize_t cou
     Py_XDECREF(items.strides);
     Py_XDECREF(items.device);
     return view;
+}
+
+int py_exchange_address(const struct dl_exchange *exchange, PyObject *value,
+                        unsigned long long *address) {
+    struct dl_tensor tensor = {0};
+    if (exchange->borrow(value, &tensor))
+        return -1;
+    *address = (unsigned long long)(uintptr_t)tensor.data + tensor.byte_offset;
+    return 0;
 }

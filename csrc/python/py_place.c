@@ -346,6 +346,40 @@ static int memory_enter(struct memory *self, struct py_place *place) {
     return enter(place, PY_LEGACY);
 }
 
+/* Allocates on a place whose kind and which are set. */
+static struct memory *memory_at(struct py_place *place, size_t bytes) {
+    PyTypeObject *type = (PyTypeObject *)place->state->memory_type;
+    allocfunc allocate = __extension__(allocfunc) PyType_GetSlot(type, Py_tp_alloc);
+    if (enter(place, PY_LEGACY))
+        return NULL;
+    struct memory *self = (struct memory *)allocate(type, 0);
+    enum status status = STATUS_OK;
+    if (self) {
+        self->state = place->state;
+        self->kind = place->kind;
+        self->bytes = bytes;
+        memcpy(self->which, place->which, sizeof self->which);
+        PyOS_snprintf(self->name, sizeof self->name, "%s", place->queue->info.name);
+        status = ops_memory_take(place->queue, self->bytes, &self->address);
+    }
+    py_place_close(place);
+    if (status) {
+        py_raise(self->state, status);
+        self->address = 0;
+        Py_CLEAR(self);
+    }
+    return self;
+}
+
+PyObject *py_memory_make(struct py_state *state, const struct device_ops *kind, const char *which,
+                         size_t bytes, unsigned long long *address) {
+    struct py_place place = {.state = state, .kind = kind};
+    memcpy(place.which, which, sizeof place.which);
+    struct memory *self = memory_at(&place, bytes);
+    *address = self ? self->address : 0;
+    return (PyObject *)self;
+}
+
 static PyObject *memory_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
     static char *keys[] = {"nbytes", "device", NULL};
     Py_ssize_t bytes;
@@ -361,26 +395,7 @@ static PyObject *memory_new(PyTypeObject *type, PyObject *arguments, PyObject *k
                                           "numpy.asarray, or name 'cuda' or 'sim'");
         return NULL;
     }
-    if (enter(&place, PY_LEGACY))
-        return NULL;
-    allocfunc allocate = __extension__(allocfunc) PyType_GetSlot(type, Py_tp_alloc);
-    struct memory *self = (struct memory *)allocate(type, 0);
-    enum status status = STATUS_OK;
-    if (self) {
-        self->state = place.state;
-        self->kind = place.kind;
-        self->bytes = (size_t)bytes;
-        memcpy(self->which, place.which, sizeof self->which);
-        PyOS_snprintf(self->name, sizeof self->name, "%s", place.queue->info.name);
-        status = ops_memory_take(place.queue, self->bytes, &self->address);
-    }
-    py_place_close(&place);
-    if (status) {
-        py_raise(self->state, status);
-        self->address = 0;
-        Py_CLEAR(self);
-    }
-    return (PyObject *)self;
+    return (PyObject *)memory_at(&place, (size_t)bytes);
 }
 
 static void memory_dealloc(struct memory *self) {
@@ -474,9 +489,7 @@ static PyType_Spec memory_spec = {
     .slots = memory_slots,
 };
 
-int py_memory_add(PyObject *module) {
-    PyObject *type = PyType_FromModuleAndSpec(module, &memory_spec, NULL);
-    const int failed = type ? PyModule_AddObjectRef(module, "Memory", type) : -1;
-    Py_XDECREF(type);
-    return failed;
+int py_memory_add(PyObject *module, struct py_state *state) {
+    state->memory_type = PyType_FromModuleAndSpec(module, &memory_spec, NULL);
+    return state->memory_type ? PyModule_AddObjectRef(module, "Memory", state->memory_type) : -1;
 }

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from gpuopt import _core
+from gpuopt._core import View
 from gpuopt.arrays.dtypes import TYPES, is_bfloat16, named_dtype, supported
 from gpuopt.arrays.inout import check_out
 from gpuopt.util.checks import whole
@@ -50,17 +51,7 @@ class DeviceArray:
            [2, 4]])
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_address",
-        "_device",
-        "_dtype",
-        "_holder",
-        "_read_only",
-        "_shape",
-        "_view",  # the cached View of arrays/libraries.py
-        "_waits",
-    )
+    __slots__ = ("__weakref__", "_view")  # the view keeps the memory, not the array: no cycle
     __array_priority__ = 1000
 
     def __init__(self) -> None:
@@ -69,27 +60,27 @@ class DeviceArray:
     @property
     def shape(self) -> tuple[int, ...]:
         """Return the extents."""
-        return self._shape
+        return self._view.shape
 
     @property
     def dtype(self) -> np.dtype:
         """Return the elements' dtype."""
-        return self._dtype
+        return self._view.dtype
 
     @property
     def device(self) -> str:
         """Return the name of the device, as "cuda:0"."""
-        return self._device
+        return self._view.device
 
     @property
     def address(self) -> int:
         """Return the device address of the first element."""
-        return self._address
+        return self._view.address
 
     @property
     def read_only(self) -> bool:
         """Return whether the array is read-only."""
-        return self._read_only
+        return self._view.read_only
 
     @property
     def ndim(self) -> int:
@@ -136,7 +127,7 @@ class DeviceArray:
         """Return the one element of an array as a Python number."""
         if self.size != 1:
             raise ValueError(f"only an array of one element is a number, not {self.shape}")
-        host = np.empty(self._shape, self._dtype)
+        host = np.empty(self.shape, self.dtype)
         _memory(self).copy_out(host)
         return host.item()
 
@@ -244,6 +235,30 @@ class DeviceArray:
         )
 
 
+class Library:
+    """Allocates a library's arrays; this base class allocates gpuopt's own."""
+
+    def empty(self, view: View, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Any, View]:
+        """Return a new array beside another one, and its view."""
+        made = new(shape, dtype, view.device)
+        return made, made._view
+
+    def finish(self, made: Any) -> Any:
+        """Return the result for the caller, once the work is queued."""
+        return made
+
+    def writes(self, out: Any) -> None:
+        """Notify the library that one of its arrays is written."""
+
+    def hold(self, view: View) -> Any:
+        """Return an object that keeps an array's memory alive without the caller's array."""
+        return view.holder
+
+
+OWN = Library()
+_core.know(DeviceArray, OWN)
+
+
 def make(
     address: int,
     shape: tuple[int, ...],
@@ -255,9 +270,7 @@ def make(
 ) -> DeviceArray:
     """Wrap memory that `holder` keeps; `waits`: release it only when the device's work is done."""
     made = DeviceArray.__new__(DeviceArray)
-    made._address, made._shape, made._dtype = address, shape, dtype
-    made._device, made._holder, made._read_only = device, holder, read_only
-    made._waits, made._view = waits, None
+    made._view = View(OWN, address, shape, None, dtype, device, LEGACY, holder, read_only, waits)
     return made
 
 
@@ -272,8 +285,8 @@ def new(shape: tuple[int, ...], dtype: np.dtype, device: str | None) -> DeviceAr
 
 def _memory(array: DeviceArray) -> _core.Memory:
     """Return the array's memory; memory lent by another library is copied first."""
-    if isinstance(array._holder, _core.Memory):
-        return array._holder
+    if isinstance(array._view.holder, _core.Memory):
+        return array._view.holder
     memory = _core.Memory(array.nbytes, array.device)
     items = (array.address, array.nbytes)
     words = ("uint8", "uint8", (items,), (memory.address, array.nbytes), (1, array.nbytes, 0))

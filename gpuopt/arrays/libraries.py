@@ -27,29 +27,9 @@ from gpuopt.arrays.device_array import (
     HOSTS,
     LEGACY,
     DeviceArray,
-    new,
+    Library,
 )
 from gpuopt.arrays.dtypes import bfloat16, name_of
-
-
-class Library:
-    """Allocates a library's arrays; this base class allocates gpuopt's own."""
-
-    def empty(self, view: View, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Any, View]:
-        """Return a new array beside another one, and its view."""
-        made = new(shape, dtype, view.device)
-        return made, _own(made, "")
-
-    def finish(self, made: Any) -> Any:
-        """Return the result for the caller, once the work is queued."""
-        return made
-
-    def writes(self, out: Any) -> None:
-        """Notify the library that one of its arrays is written."""
-
-    def hold(self, view: View) -> Any:
-        """Return an object that keeps an array's memory alive without the caller's array."""
-        return view.holder
 
 
 def _native(dtype: np.dtype, name: str) -> np.dtype:
@@ -59,28 +39,43 @@ def _native(dtype: np.dtype, name: str) -> np.dtype:
     return dtype
 
 
+@cache
+def _cupy() -> tuple[Any, Any, Any, Any]:
+    """Return CuPy's empty, get_current_stream, Device and getDevice: importing costs more."""
+    import cupy
+
+    cuda = cupy.cuda
+    return cupy.empty, cuda.get_current_stream, cuda.Device, cuda.runtime.getDevice
+
+
+@cache
+def _gpu(index: int) -> str:
+    return f"cuda:{index}"
+
+
 class _Cupy(Library):
     def hold(self, view: View) -> Any:
-        from cupy.cuda import get_current_stream
-
-        return view.holder, get_current_stream(int(view.device[5:]))  # that ends with its object
+        # A stream ends with its object.
+        return view.holder, _cupy()[1](int(view.device[5:]))
 
     def empty(self, view: View, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Any, View]:
-        import cupy
-
-        with cupy.cuda.Device(int(view.device[5:])):
-            made = cupy.empty(shape, dtype)
+        empty, _, device, current = _cupy()
+        index = int(view.device[5:])
+        if current() == index:
+            made = empty(shape, dtype)
+        else:
+            with device(index):
+                made = empty(shape, dtype)
         # The stream and dtype are the other array's: asking the new array costs a microsecond.
         return made, View(self, made.data.ptr, shape, None, dtype, view.device, view.stream, made)
 
     def view(self, value: Any, name: str) -> View:
-        from cupy.cuda import get_current_stream
-
-        index = value.device.id
+        memory = value.data
+        index = memory.device_id
         strides = None if value.flags.c_contiguous else value.strides
-        stream = get_current_stream(index).ptr or LEGACY
-        address, shape, dtype = value.data.ptr, value.shape, _native(value.dtype, name)
-        return View(self, address, shape, strides, dtype, f"cuda:{index}", stream, value)
+        stream = _cupy()[1](index).ptr or LEGACY
+        dtype = _native(value.dtype, name)
+        return View(self, memory.ptr, value.shape, strides, dtype, _gpu(index), stream, value)
 
 
 @cache
@@ -124,23 +119,6 @@ class _Torch(Library):
             made = sys.modules["torch"].empty(shape, **_of_torch(dtype, view.device))
         # Like the other array, it is on the current stream.
         return made, View(self, made.data_ptr(), shape, None, dtype, view.device, view.stream, made)
-
-    def borrow(self, kind: type) -> Callable[[Any, str], View | None]:
-        """Return the function that describes a type's tensors, preferably by the exchange API."""
-        exchange = _core.exchange(kind)
-        if exchange is None:
-            return self.view
-        dtypes = _dlpack_dtypes()
-
-        def view(value: Any, name: str) -> View | None:
-            # DLPack does not report these.
-            if not (value.requires_grad or value.is_neg()):
-                found = _core.borrow(exchange, value, self, dtypes)
-                if found and not (found.dtype.kind == "c" and value.is_conj()):
-                    return found
-            return self.view(value, name)  # raises with the reason
-
-        return view
 
     def view(self, value: Any, name: str) -> View | None:
         """Describe a tensor by its attributes."""
@@ -197,7 +175,7 @@ class _Jax(Library):
         return jax.dlpack.from_dlpack(made)
 
 
-OWN, CUPY, TORCH, NUMBA, JAX = Library(), _Cupy(), _Torch(), _Numba(), _Jax()
+CUPY, TORCH, NUMBA, JAX = _Cupy(), _Torch(), _Numba(), _Jax()
 OTHER = Library()
 
 
@@ -217,12 +195,6 @@ def _dlpack_dtypes() -> dict[int, np.dtype]:
 
 
 def _own(value: DeviceArray, name: str) -> View:
-    if value._view is None:  # keeps the memory, not the array: no cycle
-        address, keep, read_only = value.address, value._holder, value.read_only
-        value._view = View(
-            OWN, address, value.shape, None, value.dtype, value.device, LEGACY, keep, read_only,
-            value._waits,
-        )  # fmt: skip
     return value._view
 
 
@@ -341,7 +313,8 @@ def _learn(kind: type) -> Callable[[Any, str], View | None]:
         if (root, base.__name__) == ("cupy", "ndarray"):
             found = CUPY.view
         elif (root, base.__name__) == ("torch", "Tensor"):
-            found = TORCH.borrow(kind)
+            found = TORCH.view
+            _core.know(kind, TORCH, _dlpack_dtypes())
         elif root in ("jax", "jaxlib"):
             found = _jax
         elif (root, base.__name__) == ("numba", "DeviceNDArray"):
@@ -359,7 +332,8 @@ def _learn(kind: type) -> Callable[[Any, str], View | None]:
 def view_of(value: Any, name: str) -> View | None:
     """Describe an array on a device; None for host arrays and all other objects."""
     kind = type(value)
-    view = (_known.get(kind) or _learn(kind))(value, name)
+    known = _known.get(kind) or _learn(kind)
+    view = _core.borrow(value) or known(value, name)
     if view is not None and not view.address and 0 not in view.shape:
         raise TypeError(
             f"{name}: has no memory behind its elements; pass a plain array (a wrapper of "

@@ -59,7 +59,7 @@ def asarray(x: ArrayLike, device: str | None = None) -> DeviceArray:
         host = np.require(host, checked_dtype(host.dtype, "x"), ["C_CONTIGUOUS", "ALIGNED"])
         made = empty(host.shape, host.dtype, device)
         if host.size:
-            made._holder.copy_in(host)
+            made._view.holder.copy_in(host)
         return made
     check_device(view, device)
     if isinstance(x, DeviceArray):

@@ -174,7 +174,8 @@ def test_arrays_beyond_the_exchange_api_fall_back_to_attributes(fake_cuda):
             @property
             def __dlpack_c_exchange_api__(cls):
                 raise ZeroDivisionError("its own")
-        caught(ZeroDivisionError, lambda: _core.exchange(Raises("T", (), {})), "its own")
+        raises = Raises("T", (), {})
+        caught(ZeroDivisionError, lambda: _core.know(raises, None, {}), "its own")
         """,
     )
 
@@ -319,8 +320,9 @@ def test_exchange_api_leaks_no_reference(fake_cuda):
         assert max(b - a for a, b in zip(before, after, strict=True)) < 20, (before, after)
         assert sys.getallocatedblocks() - blocks < 500  # one a call would be 1,000
         assert len(libraries._known) == known and get("live") == live
+        asks = type("Asked", (Tensor,), {"changes": {}})
         for _ in range(400):  # types without end: some are remembered
-            assert described(library(Unasked, at=ctypes.addressof(tables[0]))(rows))
+            assert described(library(asks, at=ctypes.addressof(tables[0]))(rows))
         assert len(libraries._known) == libraries._KNOWN_MOST
         """,
     )
@@ -330,11 +332,11 @@ def test_misuse_of_private_functions_raises(fake_cuda):
     with_exchange(
         fake_cuda,
         """
-        exchange, dtypes = _core.exchange(swift), libraries._dlpack_dtypes()
-        assert _core.exchange(Tensor) is None and _core.exchange(7) is None
-        caught(TypeError, lambda: _core.borrow(exchange, swift(items)), "borrow() takes")
-        caught(TypeError, lambda: _core.borrow(exchange, swift(items), None, 7), "borrow() takes")
-        caught(ValueError, lambda: _core.borrow(new(1, b"dltensor", None), 7, 7, {}), "Capsule")
+        dtypes = libraries._dlpack_dtypes()
+        assert _core.know(Tensor, None, dtypes) is False  # it has no such table
+        for wrong in ((7, None), (swift,), (swift, None, 7), (swift, None, dtypes, 7)):
+            caught(TypeError, lambda: _core.know(*wrong), "know() takes")
+        assert _core.borrow(items) is None is _core.borrow(Tensor(items))
         view = libraries.view_of(swift(items), "x")
         assert view.replace() is not view and view.replace(read_only=1).read_only is True
         assert view.replace(strides=(8,), stream=2).strides == (8,) and view.strides is None

@@ -11,7 +11,7 @@ import pytest
 from test_reduce_axis import DTYPES, OTHERS, TOLERANCE, items_of, of_numpy, ops_of
 
 import gpuopt
-from gpuopt.arrays import libraries
+from gpuopt.arrays import device_array, libraries
 from gpuopt.families import device_axes
 
 pytestmark = pytest.mark.timeout(180)
@@ -32,7 +32,7 @@ class Strided:
         self.memory = gpuopt.asarray(raw, device="sim")
         offset = host.__array_interface__["data"][0] - base.__array_interface__["data"][0]
         self.view = libraries.View(
-            libraries.OWN,
+            device_array.OWN,
             self.memory.address + offset,
             host.shape,
             host.strides,

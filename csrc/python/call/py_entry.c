@@ -266,15 +266,19 @@ static void put_out(struct key *key, PyObject *out, const char *kinds, PyObject 
 
 /* Replaces arrays on devices by their Views, which the caller releases; returns how many there are,
  * or -1 with an exception. */
-static int look(const struct entry *self, PyObject **operands) {
+static int look(const struct entry *self, struct py_state *state, PyObject **operands) {
     int found = 0;
     for (int k = 0; self->kinds[k]; k++) {
         PyObject *value = operands[k];
         if ((self->kinds[k] != 'a' && self->kinds[k] != 'o') || value == Py_None ||
             PyArray_CheckExact(value) || PyFloat_CheckExact(value) || PyLong_CheckExact(value))
             continue;
-        PyObject *view = PyObject_CallFunctionObjArgs(self->viewer, value,
-                                                      PyTuple_GetItem(self->names, k), NULL);
+        PyObject *view = py_known_view(state, value);
+        if (view && !((struct py_view *)view)->items.address)
+            Py_CLEAR(view); /* the viewer knows the reason */
+        if (!view && !PyErr_Occurred())
+            view = PyObject_CallFunctionObjArgs(self->viewer, value,
+                                                PyTuple_GetItem(self->names, k), NULL);
         if (!view)
             return -1;
         if (view == Py_None) {
@@ -436,7 +440,7 @@ static PyObject *entry_run(struct entry *self, PyObject *const *arguments, Py_ss
         return NULL;
     }
     memcpy(operands, arguments, (size_t)count * sizeof *operands);
-    const int views = look(self, operands);
+    const int views = look(self, py_state_of(self->module), operands);
     if (views >= 0)
         result = run_planned(self, arguments, operands, views);
     for (Py_ssize_t k = 0; k < count; k++)

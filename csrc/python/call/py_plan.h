@@ -20,6 +20,20 @@ union py_number {
 /* Returns whether a Python number fits the dtype; a float rounds to nearest. */
 int py_number_read(PyObject *value, enum dtype dtype, union py_number *number);
 
+/* py_known.c: arrays that are recognised and allocated without Python code. */
+/* A new View, or NULL: with an exception, or because Python is to describe the object. */
+PyObject *py_known_view(struct py_state *state, PyObject *value);
+bool py_known_is_own(const struct py_state *state, PyObject *library);
+struct py_new {
+    PyObject *shape, *dtype;
+    size_t bytes;
+    const struct py_target *target;
+};
+/* A new array of the same library beside another one, and its description with borrowed
+ * references. NULL as above. */
+PyObject *py_known_new(struct py_state *state, const struct py_view_items *first,
+                       const struct py_new *given, struct py_view_items *to);
+
 /* py_there.c: the plan of a call on arrays of a device. */
 struct py_there;
 struct py_there *py_there_new(struct py_state *state, PyObject *fields);

@@ -277,32 +277,50 @@ static PyObject *to_host(const struct py_there *there, struct py_state *state, P
     return failed ? NULL : Py_NewRef(out);
 }
 
+static PyObject *into(const struct py_there *there, struct py_state *state, PyObject *out,
+                      PyObject *const *operands, struct running *run) {
+    const struct py_view_items *to = items_of(operands[there->out]);
+    const bool silent = out == operands[there->out] || py_known_is_own(state, to->library);
+    PyObject *told =
+        silent ? Py_NewRef(Py_None) : PyObject_CallMethod(to->library, "writes", "O", out);
+    PyObject *result = told && enqueue(there, state, operands, to, run) > 0 ? Py_NewRef(out) : NULL;
+    Py_XDECREF(told);
+    return result;
+}
+
+static PyObject *to_new_array(const struct py_there *there, struct py_state *state,
+                              const struct py_view_items *first, PyObject *view,
+                              PyObject *const *operands, struct running *run) {
+    const struct py_new given = {there->shape, there->dtype, there->call.output_bytes,
+                                 &there->target};
+    struct py_view_items to;
+    PyObject *result = NULL, *pair, *made = py_known_new(state, first, &given, &to);
+    if (made) {
+        if (enqueue(there, state, operands, &to, run) > 0)
+            return made;
+        Py_DECREF(made);
+        return NULL;
+    }
+    if (PyErr_Occurred())
+        return NULL;
+    pair = PyObject_CallMethod(first->library, "empty", "OOO", view, there->shape, there->dtype);
+    if (pair && enqueue(there, state, operands, items_of(PyTuple_GetItem(pair, 1)), run) > 0)
+        result = PyObject_CallMethod(first->library, "finish", "O", PyTuple_GetItem(pair, 0));
+    Py_XDECREF(pair);
+    return result;
+}
+
 PyObject *py_there_run(const struct py_there *there, struct py_state *state,
                        PyObject *const *arguments, PyObject *const *operands) {
     struct running run = {.call = there->call};
-    PyObject *result = NULL, *first = NULL;
+    PyObject *first = NULL;
     if (!place_inputs(there, arguments, operands, &run))
         return NULL;
     if (there->to_host)
         return to_host(there, state, arguments[there->out], &run);
-    if (there->out >= 0) {
-        const struct py_view_items *to = items_of(operands[there->out]);
-        PyObject *out = arguments[there->out];
-        PyObject *told = out == operands[there->out] /* a View: its library knows */
-                             ? Py_NewRef(Py_None)
-                             : PyObject_CallMethod(to->library, "writes", "O", out);
-        if (told && enqueue(there, state, operands, to, &run) > 0)
-            result = Py_NewRef(out);
-        Py_XDECREF(told);
-        return result;
-    }
+    if (there->out >= 0)
+        return into(there, state, arguments[there->out], operands, &run);
     for (unsigned i = 0; i < there->call.input_count && !first; i++)
         first = there->inputs[i].is_number ? NULL : view_of(&there->inputs[i], operands);
-    PyObject *library = items_of(first)->library;
-    PyObject *pair =
-        PyObject_CallMethod(library, "empty", "OOO", first, there->shape, there->dtype);
-    if (pair && enqueue(there, state, operands, items_of(PyTuple_GetItem(pair, 1)), &run) > 0)
-        result = PyObject_CallMethod(library, "finish", "O", PyTuple_GetItem(pair, 0));
-    Py_XDECREF(pair);
-    return result;
+    return to_new_array(there, state, items_of(first), first, operands, &run);
 }
