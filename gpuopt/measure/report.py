@@ -76,6 +76,7 @@ dt{font-weight:bold;margin-top:.6rem}
 dd{margin:0}
 dd.changed{color:var(--soft);font-size:.875rem}
 pre{overflow-x:auto;font-size:.8rem}
+@page{margin:1.5cm}
 @media print{main{max-width:none;padding:0}.scroll{overflow:visible}figure svg{min-width:0}
 figure,tr,dt,dd{break-inside:avoid}h2,h3{break-after:avoid}table{font-size:.65rem}
 th,td{padding:.1rem .3rem;white-space:normal}nav{display:none}}
@@ -311,7 +312,8 @@ def _own(profiles: list[Profile]) -> str:
     if not profiles:
         parts.append(
             "<p>None was given. Kernels of <code>gpuopt.compile</code> or <code>load_ptx</code> "
-            f"stand here after:</p><pre>{_html.escape(_ADD)}</pre>"
+            f"stand here after:</p><pre>{_html.escape(_ADD)}</pre><p>The command <code>report "
+            "kernel.cu</code> makes a page about one kernel of a file.</p>"
         )
     for each in profiles:
         parts.append(f'<div class="scroll" tabindex="0">{each._repr_html_()}</div>')

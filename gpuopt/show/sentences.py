@@ -62,7 +62,7 @@ def what_changed(before: Counters, after: Counters, unit: str = "sector") -> str
     >>> from gpuopt.observe.profile import Counters
     >>> before, after = Counters(), Counters()
     >>> what_changed(before, after)
-    'no counter changed by a tenth'
+    'no counter changed by a tenth or more'
     """
     floor = max(1.0, NEGLIGIBLE * max(before.warp_instructions, after.warp_instructions))
     found: list[tuple[float, str]] = []
@@ -76,7 +76,7 @@ def what_changed(before: Counters, after: Counters, unit: str = "sector") -> str
             text = f"{name.format(unit=unit)} {old:{form}} -> {new:{form}}"
             found.append((abs(math.log(new / old)), text))
     telling = sorted((each for each in found if each[0] >= math.log1p(LEAST)), reverse=True)
-    return "; ".join(text for _, text in telling[:MOST]) or "no counter changed by a tenth"
+    return "; ".join(text for _, text in telling[:MOST]) or "no counter changed by a tenth or more"
 
 
 def at_first(counters: Counters, unit: str = "sector") -> str:
