@@ -127,7 +127,7 @@ class _Torch(Library):
             return None
         if value.layout != torch.strided or value.is_nested:
             raise TypeError(
-                f"{name}: is no plain tensor in memory ({value.layout}, nested: "
+                f"{name}: is not a plain tensor in memory ({value.layout}, nested: "
                 f"{value.is_nested}); pass a dense one, as {name}.to_dense() or .to_padded_tensor()"
             )
         try:
@@ -265,7 +265,9 @@ def _jax(value: Any, name: str) -> View | None:
             "and vmap, or through jax.pure_callback"
         )
     if not hasattr(value, "__dlpack_device__"):
-        raise TypeError(f"{name}: {type(value).__name__} of JAX is no array of numbers in memory")
+        raise TypeError(
+            f"{name}: {type(value).__name__} of JAX is not an array of numbers in memory"
+        )
     if getattr(value, "is_deleted", bool)():
         raise ValueError(f"{name}: its memory was given back to JAX (deleted, or donated)")
     try:

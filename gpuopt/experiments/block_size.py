@@ -140,7 +140,7 @@ def _rules(block: int, blocks: int | None, device: Device) -> str:
     """Return which of the decks' rules a launch keeps."""
     broken = []
     if block % 32:
-        broken.append("the block is no multiple of the warp")
+        broken.append("the block is not a multiple of the warp")
     if block < 64:
         broken.append("fewer than 64 threads per block")
     if blocks is not None and blocks <= device.multiprocessors:

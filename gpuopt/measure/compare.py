@@ -81,6 +81,8 @@ def load(path: Path) -> Measurements:
     for each in told if isinstance(told, list) else [told]:
         kind = each.get("kind") if isinstance(each, dict) else None
         try:
+            if kind is None:
+                raise KeyError("kind")
             if kind in ("reference", "report"):
                 found.roofs.append(Roofline.from_dict(each["roofline"]))
                 found.ladders += [Ladder.from_dict(one) for one in each["ladders"]]
@@ -96,7 +98,7 @@ def load(path: Path) -> Measurements:
                         at = place((line["file"], line["line"] or line["ptx_line"]))
                         found.count(kernel, Counters.from_plain(line["counters"]), at)
             else:
-                found.ladders.append(Ladder.from_dict(each if kind else {}))
+                found.ladders.append(Ladder.from_dict(each))
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"{path}: is not a gpuopt result file: {_fault(error)}; 'ladder', 'roofline', "

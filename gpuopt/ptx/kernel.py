@@ -248,8 +248,8 @@ class Kernel:
         if len(args) != len(self.parameters):
             types = ", ".join(each.type for each in self.parameters)
             raise TypeError(
-                f"kernel {self.name} takes {len(self.parameters)} arguments ({types}), "
-                f"{len(args)} were given"
+                f"kernel {self.name} has {len(self.parameters)} parameters ({types}), but "
+                f"{len(args)} arguments were given"
             )
         values: list[bytes | None] = []
         arrays = []

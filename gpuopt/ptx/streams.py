@@ -79,7 +79,7 @@ class Stream:
     Raises
     ------
     ValueError
-        The device is no simulated GPU.
+        The device is not a simulated GPU.
 
     Notes
     -----
@@ -107,7 +107,7 @@ class Stream:
         name = describe_device(device_name(device, "sim")).name
         if not name.startswith("sim"):
             raise ValueError(
-                f"device: {name} is no simulated GPU; there, use a stream of CuPy, PyTorch or "
+                f"device: {name} is not a simulated GPU; there, use a stream of CuPy, PyTorch or "
                 "Numba with Module.use_stream"
             )
         self.device = name

@@ -149,5 +149,5 @@ class Result:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             fault = f"key {error.args[0]!r} is missing" if isinstance(error, KeyError) else error
             raise ValueError(
-                f"told: is no {cls.KIND} of format {cls.FORMAT}, written by to_dict: {fault}"
+                f"told: is not the {cls.KIND} (format {cls.FORMAT}) that to_dict writes: {fault}"
             ) from None

@@ -154,7 +154,7 @@ def test_errors_come_before_speed(nvrtc):
         (lambda k: gpuopt.explain(k, 4, 256, device="sim:t4"), ValueError, "leave device out"),
         (lambda k: gpuopt.explain(lambda: None), ValueError, "launched no kernel"),
         (lambda k: gpuopt.explain(lambda: None, device="cpu"), ValueError, "has no counters"),
-        (lambda k: gpuopt.explain(k, 4, 256, 1), TypeError, "takes 3 arguments"),
+        (lambda k: gpuopt.explain(k, 4, 256, 1), TypeError, "has 3 parameters"),
     ],
 )
 def test_bad_arguments_are_named(nvrtc, call, error, text):

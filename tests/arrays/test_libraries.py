@@ -462,7 +462,7 @@ def test_jax_arrays_without_data_raise():
     for trace in (jax.jit, jax.grad, jax.vmap):
         with pytest.raises(TypeError, match="array: is traced by JAX"):
             trace(lambda x: jax.numpy.sum(gpuopt.reduce(x)))(x)
-    with pytest.raises(TypeError, match="y: PRNGKeyArray of JAX is no array of numbers"):
+    with pytest.raises(TypeError, match="y: PRNGKeyArray of JAX is not an array of numbers"):
         gpuopt.add(x, jax.random.key(0))
     x.delete()
     with pytest.raises(ValueError, match="array: its memory was given back"):

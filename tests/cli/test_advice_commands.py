@@ -64,7 +64,7 @@ def test_explain_prints_advice_and_fails_on_errors(nvrtc, files):
         ("scale(1, 2, open('/etc/passwd'))", "neither a number nor an array"),
         ("scale(1, 2, x)", "neither a number nor an array"),
         ("other(1, 32)", "is not a kernel of this module"),
-        ("scale(1, 32)", "takes 4 arguments"),
+        ("scale(1, 32)", "has 4 parameters"),
         ("scale(1, 32, zeros(-1))", "is not a number of elements"),
     ],
 )

@@ -242,7 +242,7 @@ def test_old_file_without_devices_of_launches_is_read(counted):
 
 @pytest.mark.parametrize("broken", [{}, [], {"kind": "roofline"}, {"kind": "ladder", "format": 0}])
 def test_broken_json_is_refused(broken):
-    with pytest.raises(ValueError, match="told: is no ladder of format 2"):
+    with pytest.raises(ValueError, match=r"told: is not the ladder \(format 2\)"):
         gpuopt.Ladder.from_dict(broken)
 
 

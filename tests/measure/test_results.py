@@ -77,7 +77,7 @@ def test_a_result_is_read_as_it_was_written():
 )
 def test_a_broken_result_is_refused_by_name(change, text):
     told = Outer(Inner(1.0), {}).to_dict() | change
-    with pytest.raises(ValueError, match=f"told: is no outer of format 1.*({text})"):
+    with pytest.raises(ValueError, match=rf"told: is not the outer \(format 1\).*({text})"):
         Outer.from_dict(told)
 
 

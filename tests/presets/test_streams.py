@@ -177,7 +177,7 @@ def test_launches_are_counted_when_they_run():
 @pytest.mark.parametrize(
     ("error", "text", "call"),
     [
-        (ValueError, "device: cpu is no simulated GPU", lambda m, k, s: gpuopt.Stream("cpu")),
+        (ValueError, "device: cpu is not a simulated GPU", lambda m, k, s: gpuopt.Stream("cpu")),
         (TypeError, r"must be a gpuopt\.Stream", lambda m, k, s: k(1, 32, m.empty(128), stream=1)),
         (ValueError, "is on sim:g80", lambda m, k, s: k(
             1, 32, m.empty(128), stream=gpuopt.Stream("sim:g80"))),

@@ -20,7 +20,7 @@ def test_wrong_launches(device):
         module["sub"]
     for count in (0, 3, 5):
         with pytest.raises(
-            TypeError, match=rf"add takes 4 arguments \(.u64, .u64, .u64, .u32\), {count}"
+            TypeError, match=rf"add has 4 parameters \(.u64, .u64, .u64, .u32\), but {count}"
         ):
             kernel(1, 128, *[x] * count)
     for name, bad, error in (
