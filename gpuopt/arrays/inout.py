@@ -82,14 +82,14 @@ def bits(value: object, dtype: np.dtype) -> int:
     )
 
 
-def _masked(array: np.ndarray) -> bool:
-    return isinstance(array, np.ma.MaskedArray)
+def is_masked(array: np.ndarray) -> bool:
+    """Tell whether an array is masked, without an import of numpy.ma for plain arrays."""
+    return type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray)
 
 
 def array_in(value: object, name: str) -> np.ndarray:
     """Return an argument as a NumPy array; masked arrays are refused."""
-    # Only a subclass can be masked: numpy.ma need not be imported to know of the others.
-    if type(value) is not np.ndarray and isinstance(value, np.ndarray) and _masked(value):
+    if isinstance(value, np.ndarray) and is_masked(value):
         raise TypeError(
             f"{name}: masked arrays are not supported; pass {name}.compressed(), or "
             f"{name}.filled(value)"

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuopt import _core
+from gpuopt.arrays.inout import is_masked
 from gpuopt.ptx.accesses import disagreement, of_parameter
 from gpuopt.ptx.arguments import (
     ADDRESS,
@@ -386,7 +387,7 @@ class Kernel:
                 )
             return argument.handle.to_bytes(8, "little")
         if isinstance(argument, np.ndarray) and address:
-            if isinstance(argument, np.ma.MaskedArray):
+            if is_masked(argument):
                 raise TypeError(
                     f"kernel {self.name}: argument {i + 1} is a masked array, which kernels do not "
                     f"know; pass .filled() or .data"

@@ -89,7 +89,13 @@ class Listing:
     def _repr_html_(self) -> str:
         from gpuopt.observe.annotated import _beside, _coloured
 
-        columns, marks = self.source.columns, self._marks()
+        marks = self._marks()
+        counters = [each.counters for each in self.source.lines]
+        columns = [  # narrow screens have no room for empty ones
+            column
+            for column in self.source.columns
+            if any(_beside(each, [column]) != [""] for each in counters)
+        ]
         heads = [*(each.title for each in columns), "line", ""]
         rows = ["".join(f'<th style="{_CELL};color:#5c5c5c">{escape(each)}</th>' for each in heads)]
         for line, code in _coloured(self.source.lines):
@@ -148,13 +154,11 @@ def _launched(
     if not module.device.startswith("sim"):
         kernel(*given, **keywords)
         return
-    plain = not (options.check or options.profile or options.predict or options.trace)
-    explanation = explain(kernel, *given, **keywords) if plain else None
-    if explanation is not None:
+    if not (options.check or options.profile or options.predict):
+        explanation = explain(kernel, *given, **keywords)
         show(explanation)
         counted = Profile(module.device, explanation.launches)
         show(Listing(counted.source(), explanation))
-        return
     if options.check:
         show(check(kernel, *given, device=module.device, **keywords) or "no findings")
     if options.profile or options.predict:
@@ -167,8 +171,6 @@ def _launched(
     for picture in options.trace:
         traced = trace(kernel, *given, device=module.device, **keywords)
         show(getattr(traced, picture)())
-    if not (options.profile or options.predict or options.check or options.trace):
-        kernel(*given, **keywords)
 
 
 def run(
@@ -213,8 +215,9 @@ def load_ipython_extension(shell: Any) -> None:
 
     ``%%gpuopt module --launch 'scale(4, 256, 1000, 2.5, x, y)'`` compiles the cell's CUDA C++,
     binds the module to the variable, launches the kernel on the notebook's arrays on a simulated
-    GPU, and shows `gpuopt.explain` and the source with counters. ``--check``, ``--profile``,
-    ``--predict`` and ``--trace PICTURE`` choose other views, ``--device sim:t4`` another GPU.
+    GPU, and shows `gpuopt.explain` and the source with counters. ``--check``, ``--profile`` and
+    ``--predict`` choose other views, ``--trace PICTURE`` adds a picture, ``--device sim:t4``
+    chooses another GPU.
 
     Parameters
     ----------

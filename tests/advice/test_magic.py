@@ -68,7 +68,7 @@ def test_views_are_chosen(nvrtc):
         ("mine --picture x", "unrecognized arguments"),
         ("2mine", "is not the name of a variable"),
         ("mine --launch 'other(1, 32)'", "is not a kernel of this module"),
-        ("mine --launch scale", "must be kernel"),
+        ("mine --launch scale", "is not a launch"),
     ],
 )
 def test_bad_options_are_named(nvrtc, line, text):
