@@ -170,7 +170,7 @@ def contiguous(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype) -> None:
     """Raise NumPy's errors for an unusable `out`."""
-    if not isinstance(out, np.ndarray) or (type(out) is not np.ndarray and _masked(out)):
+    if not isinstance(out, np.ndarray) or is_masked(out):
         raise TypeError(f"out: return arrays must be of ArrayType, not {type(out)!r}")
     if out.shape != shape:
         raise ValueError(f"out: has shape {out.shape}, but the result has {shape}")
