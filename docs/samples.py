@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 
 import gpuopt
+from gpuopt.measure import report
 from gpuopt.measure.reference_times import FOLDER
 from gpuopt.util.svg import Canvas
 
@@ -100,7 +101,10 @@ def h200_ladder() -> str:
         figure = measured.plot().figure
         figure.set_size_inches(8.6, 5.4)
         figure.savefig(path, metadata={"Date": None})
-        return path.read_text()
+        svg = path.read_text()
+    for colour, name in report.COLOURS.items():  # in the reader's theme, as the report's plots
+        svg = svg.replace(f"#{colour}", f"var(--{name})")
+    return svg.replace("<defs>", f"<style>{report.THEME}text{{fill:var(--ink)}}</style><defs>", 1)
 
 
 PICTURES: dict[str, Callable[[], str]] = {

@@ -43,15 +43,18 @@ PICTURES: dict[str, tuple[tuple[int | str, str], ...]] = {
     "stencil1d": (("shared", "tile"),),
 }
 # matplotlib's colours in show/plots.py, and the page's in their place.
-_COLOURS = {"1a1a1a": "ink", "000000": "ink", "595959": "strong", "737373": "soft",
+COLOURS = {"1a1a1a": "ink", "000000": "ink", "595959": "strong", "737373": "soft",
             "cccccc": "rule", "ffffff": "paper"}  # fmt: skip
 
-_STYLE = """
+THEME = """
 :root{color-scheme:light dark;--paper:#ffffff;--ink:#1a1a1a;--strong:#595959;--soft:#5c5c5c;
 --rule:#cccccc;--band:#f5f5f5;--link:#0b5cad}
 @media screen and (prefers-color-scheme:dark){:root{--paper:#17191c;--ink:#ececec;--strong:#b8b8b8;
 --soft:#b0b0b0;--rule:#4a4e54;--band:#202327;--link:#7cb8f5}}
-*{box-sizing:border-box}
+"""
+_STYLE = (
+    THEME
+    + """*{box-sizing:border-box}
 body{margin:0;background:var(--paper);color:var(--ink);
 font:16px/1.5 Helvetica,Arial,'DejaVu Sans',sans-serif}
 main{max-width:62rem;margin:0 auto;padding:1rem}
@@ -81,6 +84,7 @@ pre{overflow-x:auto;font-size:.8rem}
 figure,tr,dt,dd{break-inside:avoid}h2,h3{break-after:avoid}table{font-size:.65rem}
 th,td{padding:.1rem .3rem;white-space:normal}nav{display:none}}
 """
+)
 
 _COUNTED = (
     Column("warp_instructions", "warp instructions"),
@@ -361,7 +365,7 @@ def _plot(draw: Callable[[], Any], caption: str) -> str:
     mark = re.sub(r"\W+", "-", caption)
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{mark}-\1"', svg)
     svg = re.sub(r'(href="|url\()#', rf"\1#{mark}-", svg)
-    for colour, name in _COLOURS.items():
+    for colour, name in COLOURS.items():
         svg = svg.replace(f"#{colour}", f"var(--{name})")
     label = f'<svg role="img" aria-label="{_html.escape(caption)}" '
     svg = svg.replace("<svg ", label, 1)  # its caption is the heading above it
