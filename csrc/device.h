@@ -212,8 +212,10 @@ struct device_line {
     const uint64_t *values;
 };
 
-/* Selects the instructions to record: one block (or one warp of it) of one launch. */
+/* Selects the instructions to record: one block (or one warp of it) of one launch, or the middle
+ * block of every launch. */
 struct device_tracing {
+    bool middle;              /* of every launch; `launches_before` and `block` are not used */
     uint64_t launches_before; /* number to skip; counted down */
     unsigned block[3];
     int warp;             /* -1: every warp of the block */

@@ -48,6 +48,8 @@ from gpuopt.observe.bounds import Bounds as Bounds
 from gpuopt.observe.counters import Counters as Counters
 from gpuopt.observe.difference import Difference as Difference
 from gpuopt.observe.launches import Finding as Finding, Launch as Launch
+from gpuopt.observe.predict import predict as predict
+from gpuopt.observe.prediction import Prediction as Prediction
 from gpuopt.observe.profile import Profile as Profile, check as check, profile as profile
 from gpuopt.observe.source import diff as diff, source as source
 from gpuopt.observe.timeline import Timeline as Timeline

@@ -522,14 +522,18 @@ static void keep(struct sim_queue *queue, const struct device_launch *launch,
     queue->last = &record->next;
 }
 
-/* Whether this launch is the one to trace. */
-static bool traces(const struct device *device, struct sim_trace_request *request) {
+/* Whether to trace this launch. */
+static bool traces(const struct device *device, const unsigned grid[3],
+                   struct sim_trace_request *request) {
     struct device_tracing *tracing = device->recording ? device->tracing : NULL;
-    if (!tracing || tracing->done || tracing->launches_before-- > 0)
+    if (!tracing || (!tracing->middle && (tracing->done || tracing->launches_before-- > 0)))
         return false;
     tracing->done = true;
+    const unsigned *block = tracing->block, middle[3] = {grid[0] / 2, grid[1] / 2, grid[2] / 2};
+    if (tracing->middle)
+        block = middle;
     *request = (struct sim_trace_request){
-        .block = {tracing->block[0], tracing->block[1], tracing->block[2]},
+        .block = {block[0], block[1], block[2]},
         .warp = tracing->warp,
         .most_events = tracing->most_events,
     };
@@ -586,7 +590,7 @@ static enum status sim_device_launch(struct device *device, const struct device_
         .idle_seconds = launch->idle_seconds,
         .poll = poll,
         .poll_arg = device,
-        .trace = traces(device, &trace) ? &trace : NULL,
+        .trace = traces(device, launch->grid, &trace) ? &trace : NULL,
     };
     enum status status = sim_home_begin(queue->home, device);
     if (status)

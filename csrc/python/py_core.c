@@ -143,7 +143,8 @@ static PyMethodDef module_methods[] = {
      "force."},
     {"tracing", py_tracing, METH_VARARGS,
      "tracing($module, launches_before, block, warp, most_events, /)\n--\n\n"
-     "Return a recording's request to trace a launch: (x, y, z) of the block; warp or -1."},
+     "Return a recording's request to trace a launch: (x, y, z) of the block; warp or -1.\n"
+     "Without a block, the middle one of every launch."},
     {"sim_traffic", py_sim_traffic, METH_NOARGS,
      "sim_traffic($module, /)\n--\n\n"
      "Return totals of all simulated GPUs: allocations, bytes and copies in, and out."},

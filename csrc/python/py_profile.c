@@ -48,9 +48,14 @@ PyObject *py_tracing(PyObject *module, PyObject *arguments) {
     struct device_tracing *tracing = PyMem_Calloc(1, sizeof *tracing);
     if (!tracing)
         return PyErr_NoMemory();
-    PyObject *capsule = NULL;
-    if (PyArg_ParseTuple(arguments, "K(III)iK", &launches_before, &tracing->block[0],
-                         &tracing->block[1], &tracing->block[2], &tracing->warp, &most))
+    PyObject *capsule = NULL, *block;
+    int parsed =
+        PyArg_ParseTuple(arguments, "KOiK", &launches_before, &block, &tracing->warp, &most);
+    tracing->middle = parsed && block == Py_None;
+    if (parsed && !tracing->middle)
+        parsed =
+            PyArg_Parse(block, "(III)", &tracing->block[0], &tracing->block[1], &tracing->block[2]);
+    if (parsed)
         capsule = PyCapsule_New(tracing, tracing_name, tracing_free);
     if (!capsule) {
         PyMem_Free(tracing);

@@ -86,6 +86,7 @@ enum sim_finding_kind {
     X(global_store_bytes_moved, "-",                                 "bytes that those transfer; 2.x stores the sectors of a line") \
     X(global_transactions,   "-",                                    "transactions of all global accesses, atomics too") \
     X(global_bytes_moved,    "-",                                    "bytes that those transfer")                    \
+    X(global_lines,          "-",                                    "128-byte lines that all global accesses touch, summed over requests") \
     X(shared_load_requests,  "-",                                    "shared load instructions, per warp")           \
     X(shared_load_wavefronts, "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum", "passes those take")           \
     X(shared_load_conflicts, "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum", "passes beyond the least")  \

@@ -5,8 +5,9 @@ are random. The rungs take turns, round by round, so that a drift of the machine
 Warm means the same data again and again, which a cache may hold; cold means another copy of the
 data each time, from more copies than the caches hold.
 
-The simulated GPU has no timer: there each rung is verified and counted. For a GPU that is timed it
-counts as well, on fewer items: the same kernels, at a size that it does in about a second.
+The simulated GPU has no timer: there each rung is verified and counted, and its time predicted. For
+a GPU that is timed it counts as well, on fewer items: the same kernels, at a size that it does in
+about a second.
 
 Tables are show/ladder_table.py's, plots show/plots.py's, the sentences show/sentences.py's.
 """
@@ -239,6 +240,7 @@ def _count(
     device: str,
     progress: Progress,
 ) -> None:
+    bench = case.bench(device)
     for at, rung in enumerate(wanted):
         progress(f"counting {ladder_table.label(rung)}", at / len(wanted))
         try:
@@ -247,8 +249,33 @@ def _count(
             measured.refused.append((rung, str(error)))
             continue
         _verify(case, rung, counted.result)
-        registers = resources(counted.launches[0].kernel, device).registers
-        measured.rows.append(LadderRow(rung, counted=counted, registers=registers))
+        row = LadderRow(rung, counted=counted)
+        row.registers = resources(counted.launches[0].kernel, device).registers
+        row.algorithm_bytes = bench.bytes(rung.variant, _block(rung, measured.block))
+        row.predicted, row.bound = _predicted(counted)
+        if measured.deck and device == f"sim:{measured.deck[0].lower()}":
+            row.predicted_deck = _predicted_deck(case, rung, measured.block, device)
+        measured.rows.append(row)
+
+
+def _predicted(counted: Profile) -> tuple[float, str]:
+    """Return the predicted seconds and their bound; 0 and "" where the model has no answer."""
+    told = counted.predicted()
+    return (told.seconds, told.bound) if told.bound else (0.0, "")
+
+
+def _predicted_deck(case: Case, rung: Rung, block: int | None, device: str) -> float:
+    """Return the predicted seconds of the deck's own listing of a rung; 0 if there is none."""
+    name = f"{rung.number}-historical"
+    listing = next((each for each in rungs(rung.family) if each.name == name), None)
+    if listing is None:
+        return 0.0
+    try:
+        counted = profile(case.call, listing, _block(listing, block), device)
+    except (TypeError, ValueError):
+        return 0.0  # the listing is of one dtype and of whole blocks
+    _verify(case, listing, counted.result)
+    return _predicted(counted)[0]
 
 
 def count(

@@ -103,7 +103,7 @@ class Bounds:
             *(Column(name, f"{name}\nus", "~", 1e6) for name in names),
         ]
         records = [
-            each | {"blocks": prod(each["grid"]), "kernel": _short(each["kernel"])}
+            each | {"blocks": prod(each["grid"]), "kernel": short(each["kernel"])}
             for each in self.records()
         ]
         return Table(columns, records)
@@ -119,7 +119,8 @@ class Bounds:
         return self._table().html(self._head())
 
 
-def _short(kernel: str) -> str:
+def short(kernel: str) -> str:
+    """Return a kernel's name, cut to 28 characters."""
     return kernel if len(kernel) <= 28 else f"{kernel[:27]}…"
 
 

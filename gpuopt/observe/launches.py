@@ -8,6 +8,7 @@ from typing import Any
 
 from gpuopt.catalog.devices import device as describe_device
 from gpuopt.observe.counters import RATIOS, Counters, share
+from gpuopt.observe.scoreboard import Sample, sample_of
 from gpuopt.util import serialise, texts
 from gpuopt.util.table import Column, Table
 
@@ -218,6 +219,8 @@ class Launch:
         A thread's, estimated from the PTX.
     static_shared_bytes : int
         Static shared memory of a block.
+    sample : Sample or None
+        The instructions of the middle block, for `Profile.predicted`. In `to_dict` it is left out.
 
     Examples
     --------
@@ -244,6 +247,7 @@ class Launch:
     sources: dict[str, list[str]] = field(
         default_factory=dict, repr=False, metadata=serialise.UNTOLD
     )
+    sample: Sample | None = field(default=None, repr=False, metadata=serialise.UNTOLD)
     registers: int = 0
     static_shared_bytes: int = 0
 
@@ -328,4 +332,5 @@ def launch_of(told: dict[str, Any]) -> Launch:
         registers=told["registers"],
         static_shared_bytes=told["static_shared_bytes"],
         sources=texts.launched(),
+        sample=sample_of(told["trace"]),
     )

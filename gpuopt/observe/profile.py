@@ -7,7 +7,7 @@ lists it), the definition is the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from math import prod
 from pathlib import PurePath
@@ -28,6 +28,7 @@ from gpuopt.observe.launches import (
     resources_of,
     values_of,
 )
+from gpuopt.observe.prediction import Prediction, predict_launches
 from gpuopt.observe.timeline import Timeline, timeline
 from gpuopt.util import serialise, texts
 from gpuopt.util.literals import DeviceName
@@ -136,6 +137,9 @@ class Profile:
     _marks: list[tuple[int, ...]] = field(
         default_factory=list, repr=False, compare=False, metadata=serialise.UNTOLD
     )
+    _sampled: set[Any] = field(
+        default_factory=set, repr=False, compare=False, init=False, metadata=serialise.UNTOLD
+    )
 
     def __enter__(self) -> Profile:
         """Start recording the launches of this thread or asyncio task."""
@@ -154,7 +158,12 @@ class Profile:
         self._marks.append(_core.sim_traffic())
 
     def _sink(self, told: dict[str, Any]) -> None:
-        self.launches.append(launch_of(told))
+        launch = launch_of(told)
+        key = launch.kernel, launch.grid, launch.block
+        if key in self._sampled:
+            launch = replace(launch, sample=None)  # one is enough: they are large
+        self._sampled.add(key)
+        self.launches.append(launch)
 
     @property
     def counters(self) -> Counters:
@@ -332,6 +341,29 @@ class Profile:
             after - before for before, after in zip(self._marks[0], self._marks[-1], strict=True)
         ]
         return timeline(self.bounds(), self.launches[0].device, moved)
+
+    def predicted(
+        self,
+        *,
+        cold: bool = False,
+        clock: float | None = None,
+        bandwidth: float | None = None,
+        multiprocessors: int | None = None,
+    ) -> Prediction:
+        """Predict the launches' time on the GPUs that were simulated; `gpuopt.predict` has more.
+
+        Raises
+        ------
+        TypeError, ValueError
+            A figure that is no positive number; nothing was launched, or a profile from a file.
+        """
+        return predict_launches(
+            self.launches,
+            cold=cold,
+            clock=clock,
+            bandwidth=bandwidth,
+            multiprocessors=multiprocessors,
+        )
 
     def source(
         self,

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from gpuopt import _core
+from gpuopt.observe.scoreboard import EVENTS
 
 Sink = Callable[[dict[str, Any]], None]
 
@@ -23,7 +24,7 @@ class Recording(NamedTuple):
     device : str
         The device of calls that name none.
     traced : object or None
-        The result of `_core.tracing`.
+        The result of `_core.tracing`: what to trace, a sample of each launch of a profile.
     outer : Recording or None
         The enclosing recording; its sink receives each launch, too.
     """
@@ -61,7 +62,10 @@ def begin(sink: Sink, collecting: bool, device: str) -> None:
         raise RuntimeError("profile: is in force already; make another one")
     _core.device_info(device)
     _core.recorders(1)
-    traced = outer and outer.traced  # a call that is traced may count its launches itself
+    # A call that is traced may count its launches itself; a check needs no sample.
+    traced = outer and outer.traced
+    if traced is None and not collecting:
+        traced = _core.tracing(0, None, -1, EVENTS)
     _core.recording.set(Recording(sink, collecting, device, traced, outer))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from html import escape
@@ -11,6 +12,7 @@ from typing import Any
 from gpuopt.catalog.deck import printed
 from gpuopt.catalog.rungs import Rung
 from gpuopt.observe.counters import Counters, unit_of
+from gpuopt.observe.profile import Profile
 from gpuopt.show import sentences
 from gpuopt.show.measured import Ladder, LadderRow
 from gpuopt.show.terminal import busy
@@ -120,6 +122,7 @@ def counts(measured: Ladder) -> str:
         "",
         *Table([*counted_columns(_COUNTED, measured), *deck], shown).lines(),
         "",
+        *_predictions(measured),
         *_lessons(measured),
         "",
         "what changed, by the counters:",
@@ -127,6 +130,47 @@ def counts(measured: Ladder) -> str:
         *_filling(measured),
     ]
     return "\n".join(line.rstrip() for line in lines)
+
+
+_PREDICTED = "predicted times, by a model over these counters; no measurement"
+
+
+def _prediction_table(measured: Ladder) -> Table | None:
+    """Return the table of the predicted times, beside the deck's; None without any."""
+    shown = [record for _, _, record in _steps(measured)]
+    if not any(each["predicted_us"] for each in shown):
+        return None
+    unit, rate = ("GFLOP/s", "gflops") if measured.flops else ("GB/s", "gbs")
+    columns = [
+        Column("label", "rung", left=True, least=LABEL),
+        Column("predicted_us", "predicted\nus", ",.1f", least=10, keep=9),
+        Column(f"predicted_{rate}", unit, "~"),
+        Column("predicted_step", "step", "{:.2f}x", keep=8),
+        Column("predicted_bound", "bound by", left=True, keep=7),
+        Column("predicted_deck_us", "deck's code,\npredicted us", ",.1f", keep=3),
+        *_deck_columns(measured, unit),
+    ]
+    return Table(columns, shown)
+
+
+def _predictions(measured: Ladder) -> list[str]:
+    """Return the lines with the predicted times, and why some are missing."""
+    table = _prediction_table(measured)
+    if table is None:
+        return []
+    wide = _wide(measured)
+    missing = [
+        f"{label(row.rung):<{wide}}{row.counted.predicted().note}"
+        for row in measured.rows
+        if not row.predicted and _is_recorded(row.counted)
+    ]
+    missing = ["", "no prediction:", *missing] if missing else []
+    return [_PREDICTED, "", *table.lines(), *missing, ""]
+
+
+def _is_recorded(counted: Profile) -> bool:
+    """Return whether the counters come from a run, not from a file."""
+    return all(each.statements for each in counted.launches)
 
 
 _RESIDENT = (
@@ -330,6 +374,7 @@ def records(measured: Ladder) -> list[dict[str, Any]]:
             "deck_gbs": rung.deck_gbs or None,
             "lesson": rung.lesson,
             "changed": changed,
+            **_predicted(measured, before, row),
         }
         record |= {name: counters[name] if counters else None for name in Counters()}
         found.append(record)
@@ -347,6 +392,19 @@ def records(measured: Ladder) -> list[dict[str, Any]]:
         }
         found.append(record)
     return found
+
+
+def _predicted(measured: Ladder, before: LadderRow | None, row: LadderRow) -> dict[str, Any]:
+    seconds = row.predicted or math.nan
+    told = {
+        "predicted_us": seconds * 1e6,
+        "predicted_gbs": row.algorithm_bytes / seconds / 1e9,
+        "predicted_gflops": measured.operations / seconds / 1e9,
+        "predicted_step": before.predicted / seconds if before and before.predicted else math.nan,
+        "predicted_deck_us": row.predicted_deck * 1e6 or math.nan,
+    }
+    known = {name: None if math.isnan(value) else value for name, value in told.items()}
+    return known | {"predicted_bound": row.bound or None}
 
 
 def _rates(measured: Ladder, warm: Any, cold: Any, size: int) -> dict[str, float | None]:
@@ -423,6 +481,8 @@ def html(measured: Ladder) -> str:
     title = f"{measured.title}{blocks(measured)}, on {measured.device.description}"
     columns = counted_columns(_SHORT, measured)
     table = Table([TITLE, *columns, *DECK, about], told).html(title, spread_note(measured))
+    if not measured.timed and (predicted := _prediction_table(measured)):
+        table += predicted.html(_PREDICTED)
     if not any(each["changed"] for each in told):
         return table
     counted = f": {escape(measured.counted_title)}" if measured.counted_title else ""

@@ -403,8 +403,17 @@ def ladder(measured: Ladder, ax: Axes | None = None) -> Axes:
         unit = "GFLOP/s" if measured.flops else "GB/s"
         rates = decks + [None] * peers
         every = [*names, *(f"{each.name} {each.version}" for each in measured.peers)]
-        bars(other, every, [("deck", rates, "white", "..")],
+        series = [("deck", rates, "white", "..")]
+        told = ladder_table.records(measured)
+        predicted = [each.get(f"predicted_{unit[:-2].lower()}s") for each in told]
+        if any(predicted):
+            here = measured.device.description.removeprefix("simulated ")
+            series.append((f"predicted: {here}", predicted, PALE, "//"))
+        bars(other, every, series,
               f"{unit}, the deck's {measured.deck[0]}", narrow=bool(conflicts))  # fmt: skip
+        if len(series) > 1:
+            other.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=SMALL,
+                         frameon=False)  # fmt: skip
         other.tick_params(axis="y", length=0)
     return ax
 

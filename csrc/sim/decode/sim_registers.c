@@ -174,8 +174,10 @@ static uint32_t size_class(enum sim_type type) {
 
 /* An interval holds its slot for whole statements: operands of one instruction never overlap. */
 static int scan(struct flow *w, uint64_t *at, uint32_t *registers) {
-    static const uint32_t bytes[4] = {4, 2 * SIM_LANES, 4 * SIM_LANES, 8 * SIM_LANES},
-                          units[4] = {0, 1, 1, 2};
+    static const uint32_t bytes[4] = {4, 2 * SIM_LANES, 4 * SIM_LANES, 8 * SIM_LANES};
+    /* Before 2.0 addresses have 32 bits, whatever PTX says. */
+    const uint32_t wide = w->d->kernel->module->gpu->preset->cc < 20 ? 1 : 2,
+                   units[4] = {0, 1, 1, wide};
     struct sim_arena *scratch = &w->d->scratch;
     uint32_t n = w->f->reg_count, places = w->f->count + 2, alive = 0;
     uint32_t *starts = sim_arena_alloc(scratch, places, sizeof *starts),

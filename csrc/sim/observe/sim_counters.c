@@ -374,6 +374,7 @@ void sim_count_access(struct sim_worker *w, const struct sim_access *a) {
         c->requests++;
         c->bytes += asked_bytes(a);
         c->sectors += sectors;
+        c->lines += distinct(&t, 2);
         c->transactions += m.transactions;
         c->moved += m.bytes;
         first_touches(w, a, &t);
@@ -463,6 +464,7 @@ static void add_memory(struct sim_counters *c, const struct sim_insn *in,
     }
     c->global_bytes_moved += n->moved;
     c->global_transactions += n->transactions;
+    c->global_lines += n->lines;
 }
 
 static void add_class(struct sim_counters *c, enum sim_class class, uint64_t warps) {
@@ -617,6 +619,7 @@ int sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned c
             sum.local_requests += n->local_requests;
             sum.wavefronts += n->wavefronts;
             sum.sectors += n->sectors;
+            sum.lines += n->lines;
             sum.bytes += n->bytes;
             sum.moved += n->moved;
             sum.transactions += n->transactions;

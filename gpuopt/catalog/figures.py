@@ -1,0 +1,113 @@
+"""Figures of each GPU for predicted times: latencies, throughputs, attainable bandwidths.
+
+One row for each preset of csrc/sim/core/sim_preset.def, which has the clocks and the peaks. Rates
+per multiprocessor are those of the CUDA programming guide, "Arithmetic instructions". The other
+figures are of the row's `source`; none was fitted on a row of a table that it is tested with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Figures of a GPU that a prediction needs, beside its preset.
+
+    Attributes
+    ----------
+    issue : float
+        Warp instructions that a multiprocessor issues per clock.
+    integer_lanes, multiply_lanes, special_lanes : int
+        Results per clock of a multiprocessor: integer additions, 32-bit integer multiplications,
+        special functions.
+    divide_slots : int
+        Instructions of a 32-bit integer division or remainder.
+    alu, shared, l1, l2, dram : int
+        Latencies in clocks: of arithmetic, and of loads by the memory that has the data. 0: there
+        is no such cache.
+    barrier : int
+        Clocks from the last warp's arrival at a block's barrier to the next instruction.
+    wavefront, line : float
+        Clocks of a multiprocessor for a pass through shared memory, and for one 128-byte line of an
+        access to global memory.
+    caches_loads : bool
+        Whether L1 caches plain global loads.
+    l2_bytes : int
+    l2_gbs : float
+        Bandwidth of L2 in GB/s; 0: there is none.
+    read, copy : float
+        Attainable fraction of DRAM's peak: where all is read, and where half is written.
+    launch, next_launch : float
+        Seconds that a launch costs, and each further one of the same call.
+    source : str
+    """
+
+    issue: float
+    integer_lanes: int
+    multiply_lanes: int
+    special_lanes: int
+    divide_slots: int
+    alu: int
+    shared: int
+    l1: int
+    l2: int
+    dram: int
+    barrier: int
+    wavefront: float
+    line: float
+    caches_loads: bool
+    l2_bytes: int
+    l2_gbs: float
+    read: float
+    copy: float
+    launch: float
+    next_launch: float
+    source: str
+
+
+_KIB, _MIB = 1 << 10, 1 << 20
+_OLD, _NEW = (5e-6, 5e-6), (1.9e-6, 1.6e-6)  # a launch, and each further one
+
+# fmt: off
+# A row's lines: issue and lanes; latencies; wavefront, line and caches; bandwidths and launches.
+_ROWS = {
+    "g80": (0.25, 8, 2, 2, 33,   24, 36, 0, 0, 500, 24,
+        2, 0, False, 0,   0, 0.866, 0.82, *_OLD,
+        "NVIDIA tutorial 2008; Volkov and Demmel, SC 2008 (launches: 3 to 7 us)"),
+    "gt200": (0.25, 8, 2, 2, 32,   24, 38, 0, 0, 440, 24,
+        2, 0, False, 0,   0, 0.87, 0.85, *_OLD,
+        "Wong et al., ISPASS 2010; launches as G80's"),
+    "m2090": (1, 32, 16, 4, 20,   18, 50, 50, 350, 600, 24,
+        2, 2, True, 768 * _KIB,   355, 0.85, 0.85, *_OLD,
+        "Volkov, GTC 2010; gpumembench; launches as G80's"),
+    "k40": (4, 160, 32, 32, 20,   9, 26, 112, 188, 500, 24,
+        1, 2, False, 1536 * _KIB,   339, 0.83, 0.83, *_OLD,
+        "PPT-GPU's Kepler table; Jia et al. 2018 (L2); the deck (DRAM); lines as Fermi's"),
+    "v100": (4, 64, 64, 16, 20,   4, 19, 28, 193, 425, 24,
+        1, 1, True, 6 * _MIB,   2155, 0.83, 0.83, *_NEW,
+        "Jia et al. 2018; launches as H200's"),
+    "t4": (4, 64, 64, 16, 20,   4, 21, 32, 234, 424, 24,
+        1, 1, True, 4 * _MIB,   1270, 0.75, 0.75, *_NEW,
+        "PPT-GPU; Jia et al. 2019; launches as H200's"),
+    "a100": (4, 64, 64, 16, 20,   4, 23, 33, 205, 552, 24,
+        1, 1, True, 40 * _MIB,   5400, 0.87, 0.87, *_NEW,
+        "RRZE gpu-benches; launches as H200's"),
+    "a10": (4, 64, 64, 16, 20,   4, 23, 33, 205, 552, 24,
+        1, 1, True, 6 * _MIB,   2000, 0.87, 0.87, *_NEW,
+        "as A100's; L2's bandwidth is an estimate"),
+    "l4": (4, 64, 64, 16, 20,   4, 23, 33, 205, 552, 24,
+        1, 1, True, 48 * _MIB,   2000, 0.87, 0.87, *_NEW,
+        "as A100's; L2's bandwidth is an estimate"),
+    "h200": (4, 64, 64, 16, 20,   4, 29, 32, 281, 689, 24,
+        1, 1, True, 50 * _MIB,   9200, 0.957, 0.893, *_NEW,
+        "RRZE gpu-benches (H100: latencies); our measurements (bandwidths, launches)"),
+    "b200": (4, 64, 64, 16, 20,   4, 29, 32, 281, 689, 24,
+        1, 1, True, 126 * _MIB,   9200, 0.957, 0.893, *_NEW,
+        "as H200's"),
+    "rtx5090": (4, 64, 64, 16, 20,   4, 29, 32, 281, 689, 24,
+        1, 1, True, 96 * _MIB,   5000, 0.90, 0.87, *_NEW,
+        "as H200's; bandwidths are estimates"),
+}
+# fmt: on
+FIGURES = {name: Figures(*row) for name, row in _ROWS.items()}

@@ -1,0 +1,265 @@
+"""Predicted times as results: what `gpuopt.predict` and `Profile.predicted` return."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from math import prod
+from numbers import Real
+from typing import Any
+
+from gpuopt.catalog.figures import FIGURES
+from gpuopt.observe.bounds import preset_row, short
+from gpuopt.observe.launches import Launch
+from gpuopt.observe.timing import ERROR, Gpu, beyond, times_of
+from gpuopt.util.table import Column, Table
+
+NEVER = math.nan
+_CACHES = "the caches decide: the time is that of perfect ones, the interval's end that of none"
+
+
+@dataclass(frozen=True)
+class LaunchPrediction:
+    """The predicted time of one launch.
+
+    Attributes
+    ----------
+    kernel : str
+    grid, block : (int, int, int)
+    seconds, low, high : float
+        The time, and the interval that it should lie in; NaN where the model has no answer.
+    bound : str
+        "issue", "shared memory", "LSU", "texture", "DRAM", "L2", "latency", "block starts" or
+        "launch"; "" where the model has no answer.
+    shares : dict of str to float
+        Each resource's own time over `seconds`: 1 is a resource that is busy all the time. They
+        overlap, so that their sum may exceed 1.
+    note : str
+        Why there is no answer, or what the answer takes for granted.
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    seconds: float
+    low: float
+    high: float
+    bound: str
+    shares: dict[str, float]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Predicted time of a call on a GPU; no measurement. `print` and Jupyter show a table.
+
+    Attributes
+    ----------
+    device : str
+        The GPU, with the figures that were changed.
+    launches : list of LaunchPrediction
+
+    Notes
+    -----
+    docs/predictions.md describes the model, and how far it is off.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> x = np.ones(1 << 16, np.int32)
+    >>> predicted = gpuopt.predict(gpuopt.reduce, x, variant=3, device="sim:g80")
+    >>> predicted.bound
+    'issue'
+    >>> predicted.low < predicted.seconds < predicted.high
+    True
+    """
+
+    device: str
+    launches: list[LaunchPrediction]
+
+    def _sum(self, name: str) -> float:
+        return sum(getattr(each, name) for each in self.launches)
+
+    @property
+    def seconds(self) -> float:
+        """The time of all launches, one after the other; NaN where the model has no answer."""
+        return self._sum("seconds")
+
+    @property
+    def low(self) -> float:
+        """The lower end of the interval."""
+        return self._sum("low")
+
+    @property
+    def high(self) -> float:
+        """The upper end of the interval."""
+        return self._sum("high")
+
+    @property
+    def bound(self) -> str:
+        """The bound of the launches that take most of the time; "" without an answer."""
+        if math.isnan(self.seconds):
+            return ""
+        sums: dict[str, float] = {}
+        for each in self.launches:
+            sums[each.bound] = sums.get(each.bound, 0.0) + each.seconds
+        return max(sums, key=sums.__getitem__)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Each resource's own time over that of all launches."""
+        sums: dict[str, float] = {}
+        for each in self.launches:
+            for name, share in each.shares.items():
+                sums[name] = sums.get(name, 0.0) + share * each.seconds
+        return {name: each / self.seconds for name, each in sums.items()}
+
+    @property
+    def note(self) -> str:
+        """The launches' notes, each once."""
+        return "; ".join(dict.fromkeys(each.note for each in self.launches if each.note))
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a flat dict for each launch, for pandas: times in seconds, shares by resource."""
+        names = list(dict.fromkeys(name for each in self.launches for name in each.shares))
+        return [
+            {
+                "kernel": each.kernel,
+                "grid": each.grid,
+                "block": each.block,
+                "device": self.device,
+                "predicted_seconds": each.seconds,
+                "low": each.low,
+                "high": each.high,
+                "bound": each.bound,
+                "note": each.note,
+            }
+            | {name: each.shares.get(name, 0.0) for name in names}
+            for each in self.launches
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as numbers, strings, lists and dicts, for JSON."""
+        return {"kind": "prediction", "device": self.device, "launches": self.records()}
+
+    def _head(self) -> str:
+        if math.isnan(self.seconds):
+            return f"no prediction on a {self.device}"
+        return (
+            f"predicted, not measured, on a {self.device}: {self.seconds * 1e6:,.4g} us "
+            f"({self.low * 1e6:,.4g} to {self.high * 1e6:,.4g}), bound by {self.bound}"
+        )
+
+    def _table(self) -> Table:
+        names = list(dict.fromkeys(name for each in self.launches for name in each.shares))
+        columns = [
+            Column("kernel", "kernel", left=True),
+            Column("blocks", "blocks"),
+            Column("predicted", "predicted\nus", "~", 1e6, keep=9),
+            Column("bound", "bound", left=True, keep=8),
+            *(Column(name, name.replace(" ", "\n"), ".0%") for name in names),
+        ]
+        records = [
+            each
+            | {
+                "kernel": short(each["kernel"]),
+                "blocks": prod(each["grid"]),
+                "predicted": None
+                if math.isnan(each["predicted_seconds"])
+                else each["predicted_seconds"],
+            }
+            for each in self.records()
+        ]
+        return Table(columns, records)
+
+    def __repr__(self) -> str:
+        """Return the table."""
+        notes = [self.note] if self.note else []
+        return "\n".join([self._head(), "", *self._table().lines(), *notes])
+
+    def _repr_html_(self) -> str:
+        return self._table().html(self._head(), [self.note] if self.note else [])
+
+
+def changed(device: str, **values: float | None) -> tuple[Gpu, str]:
+    """Return a preset with some figures changed, and its title.
+
+    Parameters
+    ----------
+    device : str
+        "sim:g80"
+    **values
+        `clock` in Hz, `bandwidth` in bytes per second, `multiprocessors`; None leaves one alone.
+    """
+    for name, value in values.items():
+        if value is not None and not isinstance(value, Real):
+            raise TypeError(f"{name}: must be a number, not {value!r:.60}")
+        if value is not None and not 0 < value < math.inf:
+            raise ValueError(f"{name}: must be more than 0, not {value!r}")
+    row = preset_row(device)
+    figures, title = FIGURES[row["name"]], row["title"]
+    clock, bandwidth, count = (values[each] for each in ("clock", "bandwidth", "multiprocessors"))
+    if clock:
+        ratio = clock / (row["clock_ghz"] * 1e9)
+        # DRAM's latency is a time, not a number of clocks; L2 has the multiprocessors' clock.
+        figures = replace(figures, dram=figures.dram * ratio, l2_gbs=figures.l2_gbs * ratio)
+        row = row | {"clock_ghz": clock / 1e9}
+        row |= {name: row[name] * ratio for name in ("f32_gflops", "f64_gflops")}
+        title += f" at {clock / 1e9:g} GHz"
+    if bandwidth:
+        row = row | {"bandwidth_gbs": bandwidth / 1e9}
+        title += f" with {bandwidth / 1e9:g} GB/s"
+    if count:
+        if count != int(count):
+            raise ValueError(f"multiprocessors: must be a whole number, not {count!r}")
+        ratio = count / row["multiprocessors"]
+        row = row | {"multiprocessors": int(count)}
+        row |= {name: row[name] * ratio for name in ("f32_gflops", "f64_gflops")}
+        title += f" with {int(count)} multiprocessors"
+    return Gpu(row, figures), title
+
+
+def predict_launches(
+    launches: Iterable[Launch],
+    *,
+    cold: bool = False,
+    clock: float | None = None,
+    bandwidth: float | None = None,
+    multiprocessors: int | None = None,
+) -> Prediction:
+    """Return the predicted times of launches on the presets that ran them."""
+    found: list[LaunchPrediction] = []
+    title, samples = "", {}
+    for launch in launches:
+        gpu, title = changed(
+            launch.device, clock=clock, bandwidth=bandwidth, multiprocessors=multiprocessors
+        )
+        key = launch.kernel, launch.grid, launch.block
+        samples.setdefault(key, launch.sample)
+        launch = replace(launch, sample=samples[key])
+        if not launch.sample or not launch.statements:
+            raise ValueError(
+                f"predicted: the launch of {launch.kernel:.60} has no recorded statements; predict "
+                "from a profile that ran in this process, and not from a check or a file"
+            )
+        start = gpu.figures.next_launch if found else gpu.figures.launch
+        found.append(_predict(launch, gpu, start, cold))
+    if not found:
+        raise ValueError("predicted: nothing was launched on a simulated GPU")
+    return Prediction(title, found)
+
+
+def _predict(launch: Launch, gpu: Gpu, start: float, cold: bool) -> LaunchPrediction:
+    times = times_of(launch, gpu, cold)
+    seconds = start + times.seconds
+    why = beyond(launch, gpu, seconds)
+    what = launch.kernel, launch.grid, launch.block
+    if why:
+        return LaunchPrediction(*what, NEVER, NEVER, NEVER, "", {}, why)
+    shares = {name: each / seconds for name, each in times.resources.items()}
+    shares["launch"] = start / seconds
+    note = _CACHES if times.worst > ERROR * times.seconds else ""
+    bound = "launch" if start > times.seconds else times.bound
+    low, high = seconds / ERROR, (start + times.worst) * ERROR
+    return LaunchPrediction(*what, seconds, low, high, bound, shares, note)

@@ -1,0 +1,269 @@
+"""Predicted times: a model over the counters of a launch. No prediction is a measurement.
+
+A block's work on each resource of a multiprocessor, in clocks: instructions, lines of global
+memory, passes through shared memory, lines of textures. They overlap in part: the work is their
+p-norm with p = 1.5 (before compute capability 2.0 there is one pipe: their sum). Alone, a block
+also waits: `scoreboard.critical_path`. While one of k resident blocks works, others wait: a closed
+queue with one server, whose throughput mean-value analysis gives (Reiser and Lavenberg, 1980).
+Where no barrier couples a block's warps, the queue is of warps. A launch takes that long, or as
+long as its bytes take in DRAM or in L2, or as its blocks take to start, whichever is longest.
+
+Volkov's thesis (2016) says why neither a sum nor a maximum of work and latency will do; Hong and
+Kim, ISCA 2009, is the first model of this kind.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import ceil, prod
+from typing import Any
+
+from gpuopt.catalog.figures import Figures
+from gpuopt.observe.launches import Launch
+from gpuopt.observe.scoreboard import critical_path, fused, kind_of, parse, slots
+
+P = 1.5  # of the norm, for all GPUs; fitted on the M2090's tiled matrix products
+TEXTURE_LINE = 0.5  # clocks a line of the read-only path on Kepler; fitted on the K40's "tex"
+FITTED = ("P", "TEXTURE_LINE")
+ERROR = 1.25  # the factor that the rows of the decks' tables stay within
+RESIDENT = 0.8  # of L2: data of this size stays there from one call to the next
+CONTENDED = 0.1  # of the time: atomics that might take as long are beyond the model
+FERMI, KEPLER, MAXWELL = 20, 30, 50  # compute capability, times ten
+WARP, SECTOR = 32, 32
+
+
+def pnorm(values: Iterable[float], p: float) -> float:
+    """Return (sum of v^p)^(1/p); the maximum for p = infinity."""
+    found = [each for each in values if each > 0]
+    if p == math.inf or not found:
+        return max(found, default=0.0)
+    most = max(found)  # scaled, so that no power overflows
+    return most * sum((each / most) ** p for each in found) ** (1 / p)
+
+
+@dataclass
+class Work:
+    """A launch's work in clocks of a multiprocessor, summed over all blocks, and its traffic."""
+
+    clocks: dict[str, float] = field(default_factory=dict)
+    dram_bytes: float = 0.0
+    dram_efficiency: float = 1.0
+    l2_bytes: float = 0.0
+    uncached_bytes: float = 0.0  # of L2, if L1 kept nothing
+
+
+def _instructions(launch: Launch, row: dict[str, Any], figures: Figures) -> float:
+    """Return the clocks of the busiest of issue and the pipes."""
+    capability = row["compute_capability"]
+    issued = 0.0
+    pipes: dict[str, float] = {}
+    joined = fused([each.text for each in launch.statements])
+    for each, together in zip(launch.statements, joined, strict=True):
+        count = each.counters.warp_instructions * slots(each.text, figures, capability, together)
+        kind = kind_of(parse(each.text).name)
+        issued += count
+        pipes[kind] = pipes.get(kind, 0.0) + count
+    rates = {
+        "integer": figures.integer_lanes,
+        "multiply": figures.multiply_lanes,
+        "special": figures.special_lanes,
+        "f32": _lanes(row, "f32_gflops"),
+        "f64": _lanes(row, "f64_gflops"),
+    }
+    if capability < FERMI:  # one pipe; its multiplications are several slots already
+        special = pipes.get("special", 0.0) * WARP / figures.special_lanes
+        return issued / figures.issue + special
+    busy = [pipes.get(kind, 0.0) * WARP / lanes for kind, lanes in rates.items() if lanes]
+    memory = sum(pipes.get(kind, 0.0) for kind in ("global", "shared", "local", "texture"))
+    return max([(issued - memory) / figures.issue, *busy])
+
+
+def _lanes(row: dict[str, Any], peak: str) -> float:
+    """Return the multiply-adds of a multiprocessor per clock, by the datasheet's peak."""
+    return row[peak] / (2 * row["clock_ghz"] * row["multiprocessors"])
+
+
+def work_of(launch: Launch, row: dict[str, Any], figures: Figures) -> Work:
+    """Return a launch's work on each resource.
+
+    Parameters
+    ----------
+    launch : Launch
+    row : dict
+        The preset's row in `_core.presets`.
+    figures : Figures
+    """
+    counted, capability = launch.counters, row["compute_capability"]
+    passes = counted.shared_load_wavefronts + counted.shared_store_wavefronts
+    if capability < FERMI:  # the first pass is the instruction's own time
+        passes = counted.bank_conflicts
+    found = Work({"issue": _instructions(launch, row, figures)})
+    found.clocks["shared memory"] = passes * figures.wavefront
+    if capability < FERMI:
+        found.dram_bytes = counted.global_bytes_moved
+    else:
+        textured = read_only = 0
+        for each in launch.statements:
+            if _is_textured(each.text, row):
+                textured += each.counters.global_lines
+                read_only += each.counters.global_load_bytes_moved
+        found.clocks["LSU"] = (counted.global_lines - textured) * figures.line
+        found.clocks["texture"] = textured * TEXTURE_LINE
+        found.dram_bytes = counted.dram_bytes
+        loads, cached = counted.global_load_bytes_moved, read_only
+        if figures.caches_loads:
+            cached = loads
+        # All reuse of what L1 caches is L1's.
+        stores = SECTOR * counted.global_store_sectors
+        found.l2_bytes = loads - cached + min(cached, counted.dram_read_bytes) + stores
+        found.uncached_bytes = loads + stores
+    written = counted.dram_write_bytes / counted.dram_bytes if counted.dram_bytes else 0.0
+    found.dram_efficiency = figures.read + (figures.copy - figures.read) * min(1.0, 2 * written)
+    return found
+
+
+def _is_textured(text: str, row: dict[str, Any]) -> bool:
+    """Return whether a load takes the texture path: read-only loads of Kepler."""
+    return KEPLER <= row["compute_capability"] < MAXWELL and ".nc" in parse(text).name
+
+
+# --- the time of a launch
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A preset's row with its figures, of which a what-if may have changed some."""
+
+    row: dict[str, Any]
+    figures: Figures
+
+    @property
+    def clock(self) -> float:
+        """The multiprocessors' clock in Hz."""
+        return self.row["clock_ghz"] * 1e9
+
+
+@dataclass(frozen=True)
+class Times:
+    """A launch's time in seconds, and each resource's own, as if the others cost nothing.
+
+    `seconds` leaves out the launch itself. `worst` has no reuse of data in L1 or L2's lines.
+    """
+
+    seconds: float
+    worst: float
+    bound: str
+    resources: dict[str, float]
+
+
+def cycle(customers: int, work: float, waits: float) -> float:
+    """Return the mean time between a customer's visits to one server, by mean-value analysis.
+
+    Parameters
+    ----------
+    customers : int
+        Each works at the server, then waits elsewhere, again and again.
+    work, waits : float
+        Times of one visit without a queue, and of one wait.
+
+    Examples
+    --------
+    >>> cycle(1, 10.0, 90.0)
+    100.0
+    >>> cycle(1000, 10.0, 90.0)
+    10000.0
+    """
+    queue = time = 0.0
+    for count in range(1, customers + 1):
+        response = work * (1 + queue)
+        time = response + waits
+        queue = count * response / time if time else 0.0
+    return time
+
+
+def times_of(launch: Launch, gpu: Gpu, cold: bool) -> Times:
+    """Return the predicted times of a launch.
+
+    Parameters
+    ----------
+    launch : Launch
+        With its statements and its sample.
+    gpu : Gpu
+    cold : bool
+        Whether L2 holds nothing at first; else it holds data that fits.
+    """
+    row, figures, counted = gpu.row, gpu.figures, launch.counters
+    work = work_of(launch, row, figures)
+    blocks, warps = prod(launch.grid), ceil(prod(launch.block) / WARP)
+    most, old = row["multiprocessors"], row["compute_capability"] < FERMI
+    resident = max(1, round(launch.occupancy * row["warps"] / warps))
+    resident = min(resident, ceil(blocks / most))
+    rounds = max(1.0, blocks / (most * resident))
+    busy = {name: each / blocks for name, each in work.clocks.items() if each}
+    in_l2 = not cold and 0 < counted.dram_bytes <= RESIDENT * figures.l2_bytes
+
+    def load(name: str) -> float:
+        memory = figures.l2 if in_l2 else figures.dram
+        if old:
+            return memory
+        missed = min(1.0, counted.dram_read_bytes / max(1, SECTOR * counted.global_load_sectors))
+        near = figures.l1 if figures.caches_loads or ".nc" in name else figures.l2
+        return missed * memory + (1 - missed) * near
+
+    path = critical_path(launch.sample, figures, row["compute_capability"], load)
+    waits = path.waits * launch.spread.steps / (blocks * max(1, path.steps))
+    customers = 1 if path.barriers else warps
+
+    one = pnorm(busy.values(), 1.0 if old else P) / customers
+    inside = rounds * cycle(resident * customers, one, waits) / gpu.clock
+    own = {name: rounds * resident * each / gpu.clock for name, each in busy.items()}
+    own["latency"] = rounds * waits / gpu.clock
+    own["block starts"] = blocks / gpu.clock  # one a clock
+    if figures.l2_gbs:
+        own["L2"] = work.l2_bytes / (figures.l2_gbs * 1e9)
+    rate = row["bandwidth_gbs"] * 1e9 * work.dram_efficiency
+    own["DRAM"] = 0.0 if in_l2 else work.dram_bytes / rate
+    beside = (own.get(name, 0.0) for name in ("DRAM", "L2", "block starts"))
+    seconds = max(inside, *beside)
+    uncached = work.uncached_bytes / (figures.l2_gbs * 1e9) if figures.l2_gbs else 0.0
+    bound = max(own, key=own.__getitem__)
+    return Times(seconds, max(seconds, uncached), bound, {k: v for k, v in own.items() if v})
+
+
+# --- what the model does not cover
+
+_SPINS = ("ld.acquire", "ld.relaxed", "ld.volatile.global", "nanosleep", "mbarrier.try_wait",
+          "mbarrier.test_wait", "barrier.cluster")  # fmt: skip
+
+
+def beyond(launch: Launch, gpu: Gpu, seconds: float) -> str:
+    """Return why the model has no number for a launch; "" if it has one.
+
+    Parameters
+    ----------
+    launch : Launch
+    gpu : Gpu
+    seconds : float
+        The prediction without regard to it.
+    """
+    lanes = 0
+    for each in launch.statements:
+        name = parse(each.text).name
+        spins = name.startswith(_SPINS) or (name.startswith("atom") and ".cas" in name)
+        if spins and each.counters.warp_instructions > launch.counters.warps:  # in a loop
+            return f"{name} may wait for another block or a copy, for a time that is not modelled"
+        if kind_of(name) == "tensor":
+            return f"{name}: tensor cores are not modelled"
+        if kind_of(name) == "texture":
+            return f"{name}: texture caches are not modelled"
+        if name.startswith(("atom", "red.")):
+            lanes += each.counters.predicated_on_threads
+    worst = lanes / gpu.clock  # one a clock on one address
+    if worst > CONTENDED * seconds:
+        return (
+            f"{lanes:,} atomic operations would take {worst * 1e6:,.0f} us on one address: their "
+            "contention is not modelled"
+        )
+    return ""
