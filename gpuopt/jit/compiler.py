@@ -108,7 +108,7 @@ def _strings(given: Any, name: str) -> tuple[str, ...]:
             raise TypeError(f"{name}: must be strings, not {each!r:.60}")
         if "\0" in str(each):
             raise ValueError(f"{name}: {str(each)!r:.60} holds a NUL character")
-    return tuple(str(each) for each in listed)
+    return tuple(str(each) for each in listed if each != "")
 
 
 # --- the compiler's process

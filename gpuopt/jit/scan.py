@@ -18,7 +18,8 @@ from gpuopt.jit.errors import CompileError, located
 
 SOURCE_MOST = 4 << 20  # bytes; the largest kernels in libraries have some 100 KB
 
-_SPLICE = re.compile(r"\\[ \t\v\f\r]*\n")
+_SPLICE = re.compile(r"\\[ \t\v\f\r]*+\n")
+_TRIGRAPH = re.compile(r"\?\?[=/]")  # of # and of \; compilers before C++17 replace them
 _TOKEN = re.compile(
     r"""(?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z))
     |(?P<raw>(?:u8|[uUL])?R"(?P<end>[^()\\\s"]{0,16})\(.*?(?:\)(?P=end)"|\Z))
@@ -29,9 +30,11 @@ _TOKEN = re.compile(
     |(?P<mark>%:%:|%:|\#\#|\#|.)""",
     re.S | re.X,
 )
-_GAP = r"(?:[ \t\v\f\r]|/\*.*?\*/)*"
+# Possessive: nothing in a gap is tried twice, or a hostile source would take years.
+_GAP = r"(?:[ \t\v\f\r]++|/\*(?>.*?\*/))*+"
 _HEADER = re.compile(rf'{_GAP}(?:<([^>\n]*)>|"([^"\n]*)")', re.S)
 _IN_PARENTHESES = re.compile(rf'{_GAP}\({_GAP}(?:<([^>\n]*)>|"([^"\n]*)"){_GAP}\)', re.S)
+_NUMBER = re.compile(rf"{_GAP}\d*+{_GAP}(?=\n|//|/\*|\Z)", re.S)
 _PARENTHESIS = re.compile(rf"{_GAP}\(", re.S)
 _IN_RAW = re.compile(r"^[ \t\v\f\r]*(?:#|%:)", re.M)
 _OPENING = {"include", "include_next", "import", "embed"}
@@ -116,6 +119,8 @@ class _Scan:
             if token.text in _OPENING:
                 name = self.header(_HEADER.match(self.text, token.at + len(token.text)), sign.at)
                 self.headers.append(Header(name, self.original(sign.at)))
+            elif token.text == "line" or token.kind == "number":
+                self.line(token)
             elif token.text == "define":
                 self.define(tokens)
                 return True
@@ -124,6 +129,12 @@ class _Scan:
                 return True
             return False
         return True
+
+    def line(self, token: _Token) -> None:
+        """Check a line directive: the lines of a file that it names would be shown as its own."""
+        after = token.at + (len(token.text) if token.text == "line" else 0)
+        if not _NUMBER.match(self.text, after):
+            raise self.refuse(token.at, "a #line may have a number only, and no file's name")
 
     def define(self, tokens: Iterator[_Token]) -> None:
         name, words = "", set()
@@ -146,11 +157,16 @@ class _Scan:
 
     def paste(self) -> None:
         """Reject conditions with macros that paste words: those might ask for any file."""
-        pasted = {name for name, words in self.macros.items() if words & {"##", "%:%:"}}
-        new = pasted
+        users: dict[str, list[str]] = {}
+        for name, words in self.macros.items() if self.conditions else ():
+            for word in words:
+                users.setdefault(word, []).append(name)
+        pasted: set[str] = set()
+        new = ["##", "%:%:"]
         while new:
-            new = {name for name, words in self.macros.items() if words & new} - pasted
-            pasted |= new
+            found = [each for each in users.pop(new.pop(), ()) if each not in pasted]
+            pasted.update(found)
+            new += found
         for token in self.conditions:
             if token.text in pasted:
                 raise self.refuse(token.at, "a condition may not use a macro that pastes words")
@@ -200,6 +216,9 @@ def headers(source: str, name: str) -> list[Header]:
         raise CompileError(f"{name}: the source has {size:,} bytes; the limit is {SOURCE_MOST:,}")
     if "\0" in source:
         raise located(name, source, source.index("\0"), "the source holds a NUL character")
+    found = _TRIGRAPH.search(source)
+    if found:
+        raise located(name, source, found.start(), "trigraphs are not accepted; write # or \\")
     scan = _Scan(source, name)
     scan.run()
     return scan.headers

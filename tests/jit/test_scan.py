@@ -1,5 +1,7 @@
 """Sources that read files are refused before a compiler sees them."""
 
+import time
+
 import pytest
 
 import gpuopt
@@ -37,6 +39,13 @@ HOSTILE = {
     "after a character": 'char c = \'"\';\n#include "/etc/passwd"\n',
     "after a digit separator": "int x = 1'000;\n#include \"/etc/passwd\" // '\n",
     "after a directive with an apostrophe": "#if 0\n#error don't\n#endif\n#include </etc/passwd>\n",
+    "a trigraph": '??=include "/etc/passwd"\n',
+    "a trigraph's splice": '#inc??/\nlude "/etc/passwd"\n',
+    "a line of another file": '#line 1 "/etc/passwd"\n',
+    "a line by a macro": '#define F "/etc/passwd"\n#line 1 F\n',
+    "a line after a comment": '%: line/**/1/**/"/etc/passwd"\n',
+    "a line marker": '# 1 "/etc/passwd" 3\n',
+    "a line without a number": '#line/* */"/etc/passwd"\n',
 }
 HARMLESS = [
     ('#include <cuda_fp16.h>\n#include\t"mma.h" // x\n', ["cuda_fp16.h", "mma.h"]),
@@ -48,6 +57,7 @@ HARMLESS = [
     ("#define CAT(a, b) a##b\n#if CUDA_VERSION > 9\nint CAT(x, y);\n#endif\n", []),
     ('const char *s = R"(a " b)";\nint x = 10\'000;\n', []),
     ("int a = 5 % 3; int b = a %:: c;\n", []),
+    ("#line 7 // x\n# 12 /* y */\n#line 9\n", []),
 ]
 
 
@@ -80,3 +90,36 @@ def test_error_shows_the_line_of_the_original():
 def test_sources_have_limits(source, text):
     with pytest.raises(gpuopt.CompileError, match=text):
         scan.headers(source, "kernel.cu")
+
+
+# Each of them took minutes, or years, where an expression backtracks.
+LONG = {
+    "comments after include": "#include " + "/**/" * 500_000 + "H\n",
+    "comments after has_include": "#if __has_include" + "/* */" * 500_000 + " H\n#endif\n",
+    "comments without an end": "#include " + "/*" * 1_900_000,
+    "a backslash and blanks": "\\" + " " * 3_900_000,
+    "macros of macros": "#define M0 a##b\n"
+    + "".join(f"#define M{i + 1} M{i}\n" for i in range(100_000))
+    + "#if M100000\n#endif\n",
+    "quotes": '"\\' * 1_900_000,
+}
+
+
+@pytest.mark.parametrize("what", LONG)
+def test_long_source_is_read_in_linear_time(what):
+    begun = time.process_time()
+    try:
+        scan.headers(LONG[what], "kernel.cu")
+    except gpuopt.CompileError as error:
+        assert len(str(error)) < 10_000
+    assert time.process_time() - begun < 20
+
+
+def test_error_has_no_line_of_a_file_that_the_source_names(nvrtc):
+    for head in ('#line 1 "/etc/passwd"', '# 1 "/etc/passwd"'):
+        with pytest.raises(gpuopt.CompileError, match="number only"):
+            gpuopt.compile(f"{head}\n__global__ void k() {{}}", device="sim")
+
+
+def test_no_options_may_be_an_empty_text(nvrtc):
+    assert gpuopt.compile("__global__ void k() {}", options="", device="sim").kernels == ["k"]
