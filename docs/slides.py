@@ -54,6 +54,7 @@ DIFFERENT = {  # where a rung's call differs: the deck's smallest, and what show
 SUBJECTS = {  # besides the rungs: subject, call
     "D0": [
         ("peak bandwidth of a G80", "models.peak_bandwidth(384, 900e6)"),
+        ("peak bandwidth of an overclocked GTX 280", "models.peak_bandwidth(512, 1.14e9)"),
         ("coalescing", 'models.transactions("g80", [4 * (i ^ 1) for i in range(32)])'),
         ("banks of shared memory", 'models.bank_conflicts("g80", [8 * i for i in range(32)])'),
         ("strides and broadcasts, counted", 'experiments.banks(device="sim:gt200")'),
@@ -73,11 +74,26 @@ SUBJECTS = {  # besides the rungs: subject, call
         ("intrinsics", 'experiments.intrinsics(1 << 10, steps=2, device="sim")'),
         ("2.5 against 2.5f", 'experiments.double_literal(1 << 10, device="sim")'),
         ("a stream and its query", 'gpuopt.Stream("sim:k40").query()'),
-        ("streams and overlap", 'experiments.overlap(device="cuda")'),
+        (
+            "registers, shared memory, busy multiprocessors of a launch",
+            'gpuopt.profile(gpuopt.transpose, a, variant="1d", block=32, device="sim:k40")',
+        ),
+        (
+            "is the kernel the limiter at all: a program in time",
+            'gpuopt.profile(gpuopt.transpose, a, variant="1d", device="sim:k40").timeline()',
+        ),
+        ("why is it slow", 'gpuopt.explain(gpuopt.transpose, a, variant="1d", device="sim:k40")'),
+        ("streams and overlap", 'experiments.overlap(device="sim:k40")'),
+        ("the same on a GPU", 'experiments.overlap(device="cuda")'),
     ],
     "D2": [
         ("latency: five instructions", "models.pipeline([(), (), (), (2,), ()], latency=24)"),
+        ("two schedulers", "models.pipeline([()] * 8, latency=24, warps=2, schedulers=2)"),
         ("Little's law", "models.littles_law(24, 8)"),
+        (
+            "48 KB of first cache instead of shared memory",
+            'models.occupancy("m2090", 256, shared=8192, prefer_l1=True)',
+        ),
         ("ILP against TLP", 'experiments.ilp((1, 3), (2, 6), steps=8, device="sim:g80")'),
         ("bandwidth at low occupancy", 'experiments.low_occupancy_copy(1 << 12, device="sim")'),
         ("peak rate of an M2090", "models.peak_flops(512, 1.3e9)"),
@@ -89,13 +105,24 @@ SUBJECTS = {  # besides the rungs: subject, call
         ("coalescing: six kernels", 'experiments.coalescing(1 << 12, device="sim:gt200")'),
         ("rule of 1.0 and 1.1", 'models.transactions("g80", [4 * i + 4 for i in range(32)])'),
         ("rule of 1.2 and 1.3", 'models.transactions("gt200", [4 * i + 4 for i in range(32)])'),
-        ("bank conflicts", 'experiments.banks(device="sim:gt200")'),
-        ("textures", 'experiments.texture(1 << 10, device="sim")'),
+        ("bank conflicts, and up to 30%", 'experiments.banks(device="sim:gt200")'),
+        (
+            "textures: linear memory, arrays, texels of 8 and 16 bits, filters, fetch rate",
+            'experiments.texture(64, device="sim:g80")',
+        ),
+        ("a kernel of an experiment", 'gpuopt.source("coalescing", "float3_shared")'),
+        ("what staging changes", 'gpuopt.diff("coalescing", "float3_direct", "float3_shared")'),
         ("occupancy of 50% or more", 'models.occupancy("gt200", 192, registers=16)'),
         ("fewer registers, spills", 'experiments.register_pressure(1 << 8, steps=2, device="sim")'),
         ("intrinsics", 'experiments.intrinsics(1 << 10, steps=2, device="sim")'),
-        ("page-locked memory", 'experiments.host_link(device="cuda")'),
-        ("asynchronous copies", 'experiments.overlap(device="cuda")'),
+        (
+            "fewer registers: --maxrregcount",
+            'gpuopt.compile("__global__ void k() {}", options="--maxrregcount=16", device="sim")',
+        ),
+        ("page-locked memory, PCIe 2, a model", 'experiments.host_link(device="sim:gt200")'),
+        ("page-locked memory, measured", 'experiments.host_link(device="cuda")'),
+        ("seconds of a copy", 'models.transfer("g80", 12 << 20, pinned=False)'),
+        ("asynchronous copies", 'experiments.overlap(device="sim:gt200")'),
     ],
     "D4": [
         ("the sequential loop", 'gpuopt.reduce(x, variant="serial", device="cpu")'),
@@ -105,7 +132,8 @@ SUBJECTS = {  # besides the rungs: subject, call
         ("cost", "models.cost(4096, 12, 341)"),
         ("a tree, step by step", 'gpuopt.trace("reduce", 1, n=256, block=128).tree()'),
         ("conflicts of shared memory", 'gpuopt.source("reduce", 2, annotate=True)'),
-        ("no barrier of all blocks", 'experiments.global_sync(device="sim")'),
+        ("no barrier of all blocks", 'experiments.global_sync(device="sim:g80")'),
+        ("grid.sync(), which came later", 'experiments.global_sync(device="sim:v100")'),
         ("the ladder's table", 'gpuopt.ladder("reduce", 1 << 12, device="sim:g80")'),
         (
             "64 to 256 blocks of 128 threads",
@@ -150,7 +178,8 @@ def page() -> str:
         "# From slide to call", "",
         "Each subject of the five [decks](glossary.md#the-decks), with the call that shows it on",
         "the deck's own GPU, simulated, with small arrays. A test runs every call; those with",
-        '`device="cuda"` measure times and need a GPU.', "",
+        '`device="cuda"` measure times and need a GPU, and `gpuopt.compile` needs a compiler.', "",
+        "The subjects stand in the decks' order of topics, the rungs first.", "",
         "```python", SETUP, "```",
     ]  # fmt: skip
     for deck, (title, _) in DECKS.items():

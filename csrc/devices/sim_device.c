@@ -258,7 +258,7 @@ static enum status sim_device_info(const char *which, struct device_info *info) 
 
 /* --- memory */
 
-/* Of this process: allocations, bytes copied in, copies in, bytes copied out, copies out. */
+/* Totals of this process. */
 static uint64_t traffic[SIM_TRAFFIC];
 
 static void note_traffic(enum sim_traffic what, uint64_t amount) {

@@ -76,7 +76,11 @@ def banks(rounds: int | None = None, *, device: str | None = None) -> Experiment
         _columns(described),
         [_row(outcome, outcomes[0]) for outcome in outcomes],
         "the rate of stride 1" if lab.timed else "the wavefronts, those that no conflict adds",
-        [_lab.how(lab.timed, False, ROUNDS)],
+        [
+            _lab.how(lab.timed, False, ROUNDS),
+            "deck D3: conflicts cost an application that lives in shared memory up to 30%, and "
+            "nothing where global memory is the limit",
+        ],
     )
 
 

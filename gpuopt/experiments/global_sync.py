@@ -10,7 +10,7 @@ from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.measure.race import VerificationError
 from gpuopt.models import gpu
 from gpuopt.ptx.module import Module, load_ptx
-from gpuopt.util.errors import SimError
+from gpuopt.util.errors import SimError, UnfitError
 
 BLOCK = 32
 # store: each block stores its part. total: every block adds all parts. spin: both in one launch,
@@ -84,7 +84,55 @@ add_next:
 done:
     ret;
 }
+// What nvcc makes of this_grid().sync(): the workspace's address is in two special registers; the
+// first block adds so much that the counter's top bit changes when all have come.
+.visible .entry grid_sync(.param .u64 parts, .param .u64 totals)
+{
+    .reg .pred %p; .reg .b32 %r<12>; .reg .b64 %x<8>;
+    ld.param.u64 %x0, [parts];
+    ld.param.u64 %x1, [totals];
+    mov.u32 %r3, %ctaid.x;
+    mul.wide.u32 %x2, %r3, 4;
+    add.s64 %x3, %x0, %x2;
+    add.u32 %r1, %r3, 1;
+    st.volatile.global.u32 [%x3], %r1;
+    mov.u32 %r5, %envreg1;
+    mov.u32 %r6, %envreg2;
+    mov.b64 %x4, {%r6, %r5};
+    barrier.sync 0;
+    mov.u32 %r4, %tid.x;
+    setp.ne.u32 %p, %r4, 0;
+    @%p bra arrived;
+    mov.u32 %r0, %nctaid.x;
+    sub.u32 %r7, 0x80000001, %r0;
+    setp.eq.u32 %p, %r3, 0;
+    selp.b32 %r7, %r7, 1, %p;
+    atom.add.release.gpu.u32 %r8, [%x4+4], %r7;
+wait:
+    ld.acquire.gpu.u32 %r9, [%x4+4];
+    xor.b32 %r9, %r9, %r8;
+    setp.ge.s32 %p, %r9, 0;
+    @%p bra wait;
+arrived:
+    barrier.sync 0;
+    setp.ne.u32 %p, %r4, 0;
+    @%p bra done;
+    mov.u32 %r0, %nctaid.x;
+    mov.u32 %r1, 0;
+add_next:
+    ld.volatile.global.u32 %r2, [%x0];
+    add.u32 %r1, %r1, %r2;
+    add.s64 %x0, %x0, 4;
+    sub.u32 %r0, %r0, 1;
+    setp.ne.u32 %p, %r0, 0;
+    @%p bra add_next;
+    add.s64 %x3, %x1, %x2;
+    st.global.u32 [%x3], %r1;
+done:
+    ret;
+}
 """
+SINCE = 6  # major compute capability with cooperative launches
 
 
 def global_sync(blocks: int | None = None, *, device: str | None = None) -> Experiment:
@@ -102,8 +150,10 @@ def global_sync(blocks: int | None = None, *, device: str | None = None) -> Expe
     -------
     Experiment
         Rows "two launches", "spin barrier" (all blocks are resident) and, on a simulated GPU,
-        "spin barrier, too many blocks". `launches`, `blocks` and `resident`; `right` is 1 where
-        every block saw all blocks' parts, 0 where the launch cannot end.
+        "spin barrier, too many blocks"; from compute capability 6.0 on ("sim:v100") also
+        "grid.sync()" and the same with too many blocks. `launches`, `blocks` and `resident`;
+        `right` is 1 where every block saw all blocks' parts, 0 where the launch cannot end, or is
+        refused.
 
     Raises
     ------
@@ -134,6 +184,10 @@ def global_sync(blocks: int | None = None, *, device: str | None = None) -> Expe
     notes = ["each block adds what all blocks have stored before"]
     if described.kind == "sim":
         rows.append(_too_many(module, described))
+    if int(described.compute_capability.split(".")[0]) >= SINCE:
+        rows += [_grid_sync(module, count), _grid_sync_refused(module)]
+    else:
+        notes.append("grid.sync() needs CUDA 9 and compute capability 6.0: device='sim:v100'")
     columns = [
         Column("launches", "launches"),
         Column("blocks", "blocks"),
@@ -193,4 +247,26 @@ def _too_many(module: Module, device: Device) -> Row:
         return _row("spin barrier, too many blocks", 1, count, resident, False, reading)
     raise VerificationError(
         f"global_sync: {count:,} blocks met on {device.name}, which holds {resident:,}"
+    )
+
+
+def _grid_sync(module: Module, count: int) -> Row:
+    parts, totals = np.zeros(count, np.uint32), np.zeros(count, np.uint32)
+    module["grid_sync"](count, BLOCK, parts, totals, cooperative=True)
+    _verify(totals, count)
+    reading = "right: a cooperative launch starts only where every block is resident"
+    return _row("grid.sync()", 1, count, _resident(module), True, reading)
+
+
+def _grid_sync_refused(module: Module) -> Row:
+    resident = _resident(module)
+    count = resident + 1
+    parts, totals = np.zeros(count, np.uint32), np.zeros(count, np.uint32)
+    try:
+        module["grid_sync"](count, BLOCK, parts, totals, cooperative=True)
+    except UnfitError:
+        reading = "refused before it starts, instead of a deadlock"
+        return _row("grid.sync(), too many blocks", 1, count, resident, False, reading)
+    raise VerificationError(
+        f"global_sync: {module.device} started {count:,} blocks at once, and holds {resident:,}"
     )

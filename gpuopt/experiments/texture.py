@@ -19,6 +19,8 @@ ROUNDS = 7
 OUTSIDE = -3.0  # where the first output of a plane reads: beyond the edge
 STEP = 17 / 16  # between two outputs' coordinates, so that all fractions k/16 + OFFSET come
 OFFSET = 6.2 / 256  # far from the middle between two weights of 8 bits
+TEXELS = {"texels of 8 bits": "u1", "texels of 16 bits": "u2", "texels of half floats": "f2"}
+FETCHES = 18.4e9  # per second on a G80: 32 address units x 575 MHz; deck D3: about 18 billion
 FILTER_BOUND = 2.0**-12  # of texels in [0, 1); unrounded weights are off by up to 2^-9
 
 
@@ -102,11 +104,12 @@ def texture(n: int | None = None, *, device: str | None = None) -> Experiment:
     Returns
     -------
     Experiment
-        Rows "linear" (item i and item i + 1), "plane" (along rows and down columns), "wrap" and
-        "filter", each by "load" (plain ones, for the filter with its arithmetic) and by "texture".
-        On a GPU `seconds` and `bandwidth`, on a simulated one `transactions` of loads and stores,
-        `texture_requests` and `instructions`. The share is of what the first row of its kind takes.
-        `error` of the filtered rows: the largest difference from the filter's model, see `sample`.
+        Rows "linear" (item i and item i + 1), "plane" (along rows and down columns), "texels" (of 8
+        and 16 bits, read as floats from 0 to 1, and half floats), "wrap" and "filter", each by
+        "load" (plain ones, for the filter with its arithmetic) and by "texture". On a GPU `seconds`
+        and `bandwidth`, on a simulated one `transactions` of loads and stores, `texture_requests`
+        and `instructions`. The share is of what the first row of its kind takes. `error` of the
+        filtered rows: the largest difference from the filter's model, see `sample`.
 
     Raises
     ------
@@ -139,6 +142,13 @@ def texture(n: int | None = None, *, device: str | None = None) -> Experiment:
         _row(each, firsts.setdefault(each.probe.parameters["kind"], each), lab.timed, n)
         for each in outcomes
     ]
+    notes = [_lab.how(lab.timed, False, ROUNDS)]
+    if described.name == "sim:g80":
+        least = n * n / FETCHES * 1e6
+        notes.append(
+            f"a G80 fetches at most {FETCHES / 1e9:.1f} billion texels per second (deck D3): "
+            f"{n * n:,} take {least:,.2f} us at least"
+        )
     return Experiment(
         "texture",
         described,
@@ -146,7 +156,7 @@ def texture(n: int | None = None, *, device: str | None = None) -> Experiment:
         _columns(lab.timed),
         rows,
         f"the {'time' if lab.timed else 'instructions'} of the first row of its kind",
-        [_lab.how(lab.timed, False, ROUNDS)],
+        notes,
     )
 
 
@@ -240,6 +250,19 @@ class _Plane:
         )
 
 
+def _texel_types(plane: _Plane) -> list[Probe]:
+    """Return fetches of texels of fewer bits, which arrive as floats: integers from 0 to 1."""
+    probes = []
+    for name, dtype in TEXELS.items():
+        most = np.iinfo(dtype).max if np.dtype(dtype).kind == "u" else 1
+        texels = (plane.texels * most).astype(dtype)
+        want = (texels.astype(float) / most).astype(np.float32)
+        check = partial(oracle.wrong, want=want.ravel(), absolute=2.0**-23)
+        source = plane.lab.module.texture(texels)
+        probes.append(plane.probe(f"{name}, texture", "rows", "texture", source, check))
+    return probes
+
+
 def _planes(lab: Lab, n: int) -> list[Probe]:
     """Return a plane's points: as they lie, moved beyond the edge, filtered."""
     texels = np.random.default_rng(2).random((n, n), np.float32)
@@ -270,6 +293,7 @@ def _planes(lab: Lab, n: int) -> list[Probe]:
         probe("plane along rows, texture", "rows", "texture", points, along),
         probe("plane down columns, load", "columns", "load", texels, down, down=1),
         probe("plane down columns, texture", "columns", "texture", points, down, down=1),
+        *_texel_types(plane),
         probe("clamp, texture", "rows", "texture", points, right(False), moved),
         probe("wrap, texture", "rows", "texture", wrapped, right(True), scaled(moved)),
         probe(

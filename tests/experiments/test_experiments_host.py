@@ -231,6 +231,9 @@ def test_textures_are_counted():
             assert row.values["texture_requests"] == half_warps // 2, row.name
         else:
             assert row.values["texture_requests"] == 0, row.name
+    for name in ("texels of 8 bits", "texels of 16 bits", "texels of half floats"):
+        assert transactions(f"{name}, texture") == stores
+    assert "18.4 billion texels per second" in str(found)
     for name in ("filter, texture", "filter and wrap, texture", "filter, load"):
         assert 0 < found[name].values["error"] < 2.0**-22
     assert found["filter, texture"].share > 1.4  # the filter is free, its arithmetic is not

@@ -41,4 +41,8 @@ def test_call_runs(call):
         with pytest.raises(gpuopt.DeviceError):
             exec(call, names)
         return
-    assert eval(call, names) is not None
+    try:
+        assert eval(call, names) is not None
+    except ImportError:
+        assert "gpuopt.compile" in call
+        pytest.skip("needs NVRTC or nvcc")
