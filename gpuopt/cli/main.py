@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import traceback
+from contextlib import redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -155,9 +156,9 @@ def _devices(arguments: argparse.Namespace) -> int:
         print(json.dumps({"devices": [asdict(each) for each in devices()], "refused": refused}))
         return 0
     for each in devices():
-        show(f"{each.name:<12}{describe(each)}")
+        show(f"{each.name:<13}{describe(each)}")
     for kind, reason in refused.items():
-        show(f"{kind:<12}  no: {reason}")
+        show(f"{kind:<13}no: {reason}")
     return 0
 
 
@@ -165,7 +166,9 @@ def _config(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(config()))
     else:
-        show_config()
+        with redirect_stdout(io.StringIO()) as text:
+            show_config()
+        show(text.getvalue().rstrip())
     return 0
 
 

@@ -43,7 +43,7 @@ def _run_profile(arguments: argparse.Namespace) -> int:
         about = {"family": arguments.family, "rung": rung.variant, "title": title}
         print(json.dumps(counted.to_dict() | about))
     else:
-        show(f"{rung.variant} of {arguments.family}, {title}\n{rung.lesson}\n\n{counted}")
+        show(f"rung {rung.variant} of {arguments.family}: {title}\n{rung.lesson}\n\n{counted}")
     return 0
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -219,7 +220,10 @@ def check(arguments: argparse.Namespace) -> int:
         print(json.dumps({"kernel": name, "findings": to_plain(list(found))}))
     elif found:
         console.show(f"{name}: {len(found)} finding{'s' * (len(found) != 1)}")
-        console.show_findings([each.text for each in found])
+        same = Counter(each.text for each in found)
+        console.show_findings(
+            [f"{text}; {n} such accesses" if n > 1 else text for text, n in same.items()]
+        )
     else:
         console.show(f"{name}: {found!r}")
     return 1 if found else 0

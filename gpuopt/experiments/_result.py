@@ -92,7 +92,7 @@ class Experiment(Result):
         columns = [
             Column("name", self.name, left=True),
             *self.columns,
-            Column("share", "share", ".0%"),
+            Column("share", "share", ".0%", keep=1),
             Column("deck", "deck"),
             Column("reading", "reading", left=True, least=24),
         ]

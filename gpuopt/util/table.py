@@ -84,7 +84,12 @@ class Column:
         value = value if self.scale == 1 else value * self.scale
         if self.format == "~":
             return f"{value:,.0f}" if value >= 100 or not value else f"{value:.3g}"
-        return self.format.format(value) if "{" in self.format else format(value, self.format)
+        if "{" in self.format:
+            return self.format.format(value)
+        text = format(value, self.format)
+        if value and self.format.endswith("f") and not text.strip("-0.,"):
+            return f"{value:.2g}"  # a small number is not 0
+        return text
 
 
 class Table:

@@ -30,6 +30,13 @@ def test_a_table_aligns_numbers_and_leaves_out_empty_columns():
     assert Table(COLUMNS, []).lines() == []
 
 
+def test_small_numbers_keep_a_digit():
+    column = Column("seconds", "us", ",.1f", 1e6)
+    shown = [column.cell({"seconds": each}) for each in (0, 4.2e-8, 6e-8, -1e-9, 1.25e-6)]
+    assert shown == ["0.0", "0.042", "0.1", "-0.001", "1.2"]
+    assert Column("share", "share", ".0%").cell({"share": 1e-4}) == "0%"
+
+
 def test_html_is_escaped_and_plain_html_has_no_style():
     table = Table(COLUMNS, RECORDS)
     page = table.html("a & b", ["note"])
