@@ -175,7 +175,8 @@ class Explanation:
                 )
         if any(each.gain for each in self.advice):
             lines += ["", "Gains are estimated one by one; they do not add up."]
-        lines += [f"Not judged: {note}" for note in self.notes]
+        for note in self.notes:
+            lines += textwrap.wrap(f"Not judged: {note}", width, subsequent_indent="  ")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

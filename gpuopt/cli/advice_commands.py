@@ -9,27 +9,22 @@ from typing import Any
 
 from gpuopt.advice import grade
 from gpuopt.advice.explain import explain
-from gpuopt.cli import options
+from gpuopt.cli import options, own
 from gpuopt.cli.console import bar
-from gpuopt.jit.compiler import compile as compile_source
 from gpuopt.util import call_text
-
-
-def _module(arguments: argparse.Namespace) -> Any:
-    return compile_source(
-        arguments.source,
-        options=arguments.option or (),
-        names=arguments.name,
-        include=arguments.include or (),
-        device=arguments.device,
-    )
 
 
 def _run_explain(arguments: argparse.Namespace) -> int:
     call = call_text.read(arguments.launch)
-    if call.name.endswith(">"):
-        arguments.name = [*(arguments.name or ()), call.name]
-    module = _module(arguments)
+    own.require_file(str(arguments.source))
+    module = own.load(
+        str(arguments.source),
+        arguments.device,
+        call.name,
+        options=arguments.option or (),
+        names=arguments.name,
+        include=arguments.include or (),
+    )
     try:
         kernel = module[call.name]
     except KeyError as error:
@@ -43,6 +38,10 @@ def _run_explain(arguments: argparse.Namespace) -> int:
 
 
 def _run_grade(arguments: argparse.Namespace) -> int:
+    if arguments.tests.suffix != ".py":
+        raise ValueError(
+            f"TESTS.py: {str(arguments.tests)!r} must end in .py; the kernel is second"
+        )
     with bar(text=f"running {arguments.tests.name}"):
         found = grade.grade(
             arguments.tests,
@@ -56,7 +55,7 @@ def _run_grade(arguments: argparse.Namespace) -> int:
 
 
 def _sources(add: options.Add) -> None:
-    add("source", type=Path, metavar="KERNEL.cu", help="the CUDA source; device code only")
+    add("source", type=Path, metavar="FILE", help="the CUDA source, device code only; or PTX")
     add("--include", action="append", metavar="FOLDER", help="a folder of headers; repeatable")
     options.simulated(add)
 

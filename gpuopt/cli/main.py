@@ -6,6 +6,7 @@ import argparse
 import io
 import json
 import os
+import re
 import sys
 import traceback
 from contextlib import redirect_stdout
@@ -311,7 +312,9 @@ def _told(error: Exception) -> str:
     """Return an error as a user's message; for one that gpuopt did not mean, how to learn more."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
-    if isinstance(error, ValueError | RuntimeError | MemoryError | ImportError | OSError):
+    expected = ValueError | RuntimeError | MemoryError | ImportError | OSError
+    names_argument = isinstance(error, TypeError) and re.match(r"-*\w[\w :<>,]*: ", str(error))
+    if isinstance(error, expected) or names_argument:
         return str(error)
     return f"{type(error).__name__}: {error} (--traceback shows where)"
 

@@ -33,8 +33,13 @@ def numbers(text: str) -> tuple[int, ...]:
 
 
 def extent(text: str) -> tuple[int, ...]:
-    """Read the extents of a grid or a block: 256 or 16,16."""
-    return tuple(count(each) for each in text.split(","))
+    """Read the extents of a grid or a block: 256, 16,16 or 16x16."""
+    try:
+        return tuple(count(each) for each in re.split("[,x]", text))
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a block or a grid, such as 256 or 16,16"
+        ) from None
 
 
 SUFFIXES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}

@@ -41,11 +41,21 @@ def require_file(name: str) -> None:
         raise ValueError(f"FILE: {name!r} must end in {' or '.join(ENDINGS)}")
 
 
-def load(path: str, device: str | None) -> Module:
-    """Load a file of kernels: PTX, or CUDA C++, which is compiled."""
+def load(path: str, device: str | None, kernel: str | None = None, **how: Any) -> Module:
+    """Load a file of kernels: PTX, or CUDA C++, which is compiled.
+
+    Parameters
+    ----------
+    kernel : str, optional
+        The wanted kernel; an instance of a template, "scale<float>", is compiled for it.
+    **how
+        For the compiler.
+    """
     if path.lower().endswith(".ptx"):
         return gpuopt.load_ptx(Path(path), device=device)
-    return gpuopt.compile(Path(path), device=device)
+    if kernel and kernel.endswith(">"):
+        how["names"] = [*(how.get("names") or ()), kernel]
+    return gpuopt.compile(Path(path), device=device, **how)
 
 
 def kernel_of(module: Module, path: str, name: str | None) -> Kernel:
@@ -56,7 +66,10 @@ def kernel_of(module: Module, path: str, name: str | None) -> Kernel:
     if name is None:
         raise ValueError(f"KERNEL: {path} has {len(known)}; name one of {', '.join(known)}")
     if name not in module:
-        raise ValueError(unknown_name("KERNEL", name, f"a kernel of {path}", known))
+        more = (
+            "" if path.lower().endswith(".ptx") else " (a template needs its types: scale<float>)"
+        )
+        raise ValueError(unknown_name("KERNEL", name, f"a kernel of {path}", known, more))
     return module[name]
 
 
@@ -123,8 +136,9 @@ class Own:
 
     def __init__(self, arguments: argparse.Namespace, device: str | None) -> None:
         path = arguments.family
-        self.module = load(path, device)
-        self.kernel = kernel_of(self.module, path, arguments.variant)
+        name = arguments.variant and str(arguments.variant)
+        self.module = load(path, device, name)
+        self.kernel = kernel_of(self.module, path, name)
         rng = np.random.default_rng(0)
         self.given = [argument(each, rng) for each in arguments.args or []]
         expected = len(self.kernel.parameters)

@@ -237,6 +237,12 @@ def test_parameters_are_those_of_the_source(tmp_path):
     assert sorted(done.stdout.splitlines()) == ["all(float *x)", "twice<double>(T *x, int n)"]
     done = run("run", str(path), "twice", "--block", "32", "--device", "sim", "--args", "2")
     assert "twice<double>(T *x, int n) has 2 parameters, but 1 argument" in done.stderr
+    launch = ["--block", "32x1", "--device", "sim", "--args", "float32[32]=ones", "32"]
+    done = run("run", str(path), "twice<float>", *launch)
+    assert "twice<float> ran on sim:h200; it changed 1 array\n" in done.stdout, done.stderr
+    done = run("run", str(path), "thrice", *launch)
+    assert "'twice<double>'" in done.stderr and "scale<float>)" in done.stderr
+    assert "is not a block or a grid" in run("run", str(path), "all", "--block", "1y").stderr
 
 
 @pytest.mark.parametrize(
