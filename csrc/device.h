@@ -130,6 +130,10 @@ struct device_launch {
     char **output; /* receives the text that the kernel prints, from malloc; NULL: not wanted */
     const struct device_array *arrays; /* for findings */
     unsigned array_count;
+    /* On a simulated GPU, the order of warps: see struct sim_delay in sim.h. */
+    uint64_t seed;
+    const uint64_t (*delays)[3];
+    size_t delay_count;
 };
 
 /* The last axis first; steps count elements. */
@@ -251,6 +255,13 @@ struct device_spread {
     uint64_t lone_sectors;
 };
 
+/* A warp that an order has delayed, before the access that it counts from 0. */
+struct device_delay {
+    uint64_t block, access;
+    unsigned warp, line, ptx_line;
+    const char *file;
+};
+
 /* One launch as a device counted it. Its pointers are valid until the receiving function returns.
  */
 struct device_report {
@@ -270,6 +281,8 @@ struct device_report {
     const struct status_finding *findings;
     size_t finding_count;
     const struct device_trace *trace; /* NULL: not requested */
+    const struct device_delay *delays;
+    size_t delay_count;
 };
 typedef void (*device_report_function)(void *state, const struct device_report *report);
 

@@ -5,6 +5,7 @@ from gpuopt._core import __version__ as __version__
 from gpuopt.advice.explain import explain as explain
 from gpuopt.advice.explanation import Advice as Advice, Explanation as Explanation
 from gpuopt.advice.grade import Grade as Grade, grade as grade
+from gpuopt.advice.order import Order as Order, shortest_order as shortest_order
 from gpuopt.arrays.device_array import DeviceArray as DeviceArray, empty as empty
 from gpuopt.catalog.devices import (
     Availability as Availability,

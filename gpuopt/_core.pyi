@@ -198,7 +198,7 @@ class Module:
             tuple[int, int, int],
             int,
             tuple[bytes | None, ...],
-            tuple[int, float, float, int],
+            tuple[int, float, float, bool, int, bytes | None, int],
             tuple[tuple[int, int, int, str, bytes | None, bool], ...],
         ],
         streams: tuple[int, ...],

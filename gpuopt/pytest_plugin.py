@@ -13,7 +13,8 @@ def gpuopt_check() -> Callable[..., Any]:
     """Run a kernel, or a function that launches kernels, and fail the test for any finding.
 
     ``gpuopt_check(kernel, grid, block, *args, time_limit=20, device="sim")`` checks what
-    `gpuopt.check` does and returns the `Profile`, whose `assert_at_most` bounds its counters.
+    `gpuopt.check` does and returns the `Profile`, whose `assert_at_most` bounds its counters. Other
+    keywords go to the function: ``schedule=7`` runs a kernel's warps in the random order of a seed.
     """
 
     def check(

@@ -591,6 +591,9 @@ static enum status sim_device_launch(struct device *device, const struct device_
         .poll = poll,
         .poll_arg = device,
         .trace = traces(device, launch->grid, &trace) ? &trace : NULL,
+        .seed = launch->seed,
+        .delays = launch->delays,
+        .delay_count = launch->delay_count,
     };
     enum status status = sim_home_begin(queue->home, device);
     if (status)
@@ -760,7 +763,11 @@ static enum status hand_over(const struct record *record, device_report_function
     struct device_trace trace;
     struct device_instruction *instructions =
         calloc((traced ? traced->instruction_count : 0) + 1, sizeof *instructions);
-    if (!lines || !findings || !instructions) {
+    const struct sim_delay *sim_delays;
+    const size_t delay_count = sim_report_delays(record->report, &sim_delays);
+    struct device_delay *delays = calloc(delay_count + 1, sizeof *delays);
+    if (!lines || !findings || !instructions || !delays) {
+        free(delays);
         free(lines);
         free(findings);
         free(instructions);
@@ -772,6 +779,10 @@ static enum status hand_over(const struct record *record, device_report_function
         lines[line_count + i] = line_of(&sim_statements[i]);
     for (size_t i = 0; i < finding_count; i++)
         findings[i] = finding_of(&sim_findings[i]);
+    for (size_t i = 0; i < delay_count; i++)
+        delays[i] =
+            (struct device_delay){sim_delays[i].block, sim_delays[i].access,   sim_delays[i].warp,
+                                  sim_delays[i].line,  sim_delays[i].ptx_line, sim_delays[i].file};
     if (traced)
         describe_trace(traced, instructions, &trace);
     const struct sim_occupancy *occupancy = sim_report_occupancy(record->report);
@@ -798,8 +809,11 @@ static enum status hand_over(const struct record *record, device_report_function
         .findings = findings,
         .finding_count = finding_count,
         .trace = traced ? &trace : NULL,
+        .delays = delays,
+        .delay_count = delay_count,
     };
     each(state, &report);
+    free(delays);
     free(lines);
     free(findings);
     free(instructions);

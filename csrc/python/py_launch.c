@@ -170,17 +170,23 @@ static int read_arrays(PyObject *tuple, struct given *given) {
 int py_launch_read(PyObject *arguments, struct given *given) {
     struct device_launch *launch = &given->launch;
     PyObject *tuple, *arrays;
-    unsigned long long steps;
+    unsigned long long steps, seed;
+    PyObject *delays;
     int checked;
-    if (!PyArg_ParseTuple(arguments, "s(III)(III)IO!(KddpI)O!", &given->name, &launch->grid[0],
+    if (!PyArg_ParseTuple(arguments, "s(III)(III)IO!(KddpKOI)O!", &given->name, &launch->grid[0],
                           &launch->grid[1], &launch->grid[2], &launch->block[0], &launch->block[1],
                           &launch->block[2], &launch->shared_bytes, &PyTuple_Type, &tuple, &steps,
-                          &launch->seconds, &launch->idle_seconds, &checked, &launch->flags,
-                          &PyTuple_Type, &arrays) ||
+                          &launch->seconds, &launch->idle_seconds, &checked, &seed, &delays,
+                          &launch->flags, &PyTuple_Type, &arrays) ||
         read_arrays(arrays, given))
         return -1;
     launch->steps = steps;
     launch->unchecked = !checked;
+    launch->seed = seed;
+    if (PyBytes_Check(delays)) { /* the caller's tuple keeps them */
+        launch->delays = (const uint64_t(*)[3])(const void *)PyBytes_AsString(delays);
+        launch->delay_count = (size_t)PyBytes_Size(delays) / sizeof *launch->delays;
+    }
     const unsigned count = (unsigned)PyTuple_Size(tuple);
     given->values = PyMem_Calloc(count + 1u, sizeof *given->values);
     given->sizes = PyMem_Calloc(count + 1u, sizeof *given->sizes);

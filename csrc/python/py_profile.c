@@ -222,6 +222,20 @@ static PyObject *trace_dict(const struct device_trace *trace) {
                          "truncated", trace->truncated ? Py_True : Py_False);
 }
 
+static PyObject *delays_list(const struct device_report *report) {
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i < report->delay_count; i++) {
+        const struct device_delay *d = &report->delays[i];
+        PyObject *item =
+            Py_BuildValue("(KIKzII)", (unsigned long long)d->block, d->warp,
+                          (unsigned long long)d->access, d->file, d->line, d->ptx_line);
+        if (!item || PyList_Append(list, item))
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
 static void tell(void *state, const struct device_report *report) {
     struct telling *telling = state;
     if (telling->failed)
@@ -229,7 +243,7 @@ static void tell(void *state, const struct device_report *report) {
     PyObject *launch = Py_BuildValue(
         "{s:s, s:s, s:(III), s:(III), s:I, s:I, s:I, s:I, s:I, s:s, s:d, s:N, s:N, s:N, s:N, s:N, "
         "s:N, "
-        "s:(KKKKdK)}",
+        "s:(KKKKdK), s:N}",
         "device", telling->device, "kernel", report->kernel, "grid", report->grid[0],
         report->grid[1], report->grid[2], "block", report->block[0], report->block[1],
         report->block[2], "shared_bytes", report->shared_bytes, "registers", report->registers,
@@ -244,7 +258,7 @@ static void tell(void *state, const struct device_report *report) {
         (unsigned long long)report->spread.longest_steps,
         (unsigned long long)report->spread.longest_block,
         (unsigned long long)report->spread.long_blocks, report->spread.balance,
-        (unsigned long long)report->spread.lone_sectors);
+        (unsigned long long)report->spread.lone_sectors, "delays", delays_list(report));
     telling->failed = !launch;
     for (PyObject *at = telling->recording; at != Py_None && !telling->failed;
          at = PyTuple_GetItem(at, OUTER)) {

@@ -313,6 +313,16 @@ struct sim_array {
     const uint8_t *fields; /* of an element: for each byte whether a field holds it; NULL: all */
 };
 
+/* A warp is delayed before one of its accesses to memory that others see: it continues when all
+ * other resident warps have run as far as they can. An order of warps is a set of delays; without
+ * any, each warp runs until it has to wait, the one that began first. */
+struct sim_delay {
+    uint64_t block, access; /* counted from 0 */
+    uint32_t warp;
+    unsigned line, ptx_line; /* where it happened */
+    const char *file;
+};
+
 struct sim_launch {
     struct sim_kernel *kernel;
     uint32_t grid[3], block[3];
@@ -330,6 +340,10 @@ struct sim_launch {
     sim_poll_fn poll;
     void *poll_arg;
     const struct sim_trace_request *trace; /* NULL: no recording */
+    uint64_t seed;                         /* delays at random; 0: none */
+    const uint64_t (*delays)[3]; /* these only: block, warp, access, sorted. NULL: any order, if
+                                    there is no seed either */
+    size_t delay_count;
 };
 
 /* How a launch's work is spread over its blocks and multiprocessors, and its sectors over DRAM. */
@@ -451,6 +465,8 @@ const char *sim_report_output(const struct sim_report *report);
 /* sm__warps_active.avg.pct_of_peak_sustained_active, from 0 to 1: active warps over the maximum,
  * averaged over the multiprocessors' time (see sim_occupancy.c). */
 double sim_report_achieved_occupancy(const struct sim_report *report);
+/* The delays of an ordered launch, up to 65,536. */
+size_t sim_report_delays(const struct sim_report *report, const struct sim_delay **delays);
 const struct sim_spread *sim_report_spread(const struct sim_report *report);
 const struct sim_trace *sim_report_trace(const struct sim_report *report); /* NULL: not requested */
 

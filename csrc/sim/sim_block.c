@@ -210,7 +210,7 @@ static enum sim_stop run_warp(struct sim_worker *w, struct sim_warp *warp) {
 
 /* Whether the warp waits for a barrier: some lanes wait at one, others may wait for those at a
  * warp-level synchronization. */
-static int blocked(const struct sim_warp *warp) {
+int sim_warp_blocked(const struct sim_warp *warp) {
     return any_state(warp, SIM_SPLIT_BARRIER) && !any_state(warp, SIM_SPLIT_READY) &&
            !any_state(warp, SIM_SPLIT_REJOIN);
 }
@@ -246,22 +246,54 @@ static void note_exit(struct sim_block *block, uint64_t time) {
             block->barriers[i].time = time;
 }
 
-static int run_block(struct sim_worker *w, struct sim_block *block) {
-    uint32_t yields = 0, runnable = 0, idle = 0;
+static int begin(struct sim_worker *w, struct sim_block *block) {
     w->block = block;
     if (!block->started && w->run->kernel->unassigned_count && w->run->check_uninit)
         for (uint32_t i = 0; i < block->warp_count; i++)
             if (sim_undefined_start(w, &block->warps[i]))
-                return SIM_RUN_FAILED;
+                return 0;
     block->started = 1;
     w->recorder = sim_trace_records(w->run->recorder, block) ? w->run->recorder : NULL;
+    return 1;
+}
+
+/* Runs a warp until it stops. */
+static enum sim_stop run_turn(struct sim_worker *w, struct sim_block *block,
+                              struct sim_warp *warp) {
+    const uint64_t before = warp->steps;
+    const enum sim_stop stop = run_warp(w, warp);
+    block->steps += warp->steps - before;
+    if (sim_run_poll(w, warp->steps - before, 0))
+        return SIM_STOP_ERROR;
+    if (stop == SIM_STOP_DONE) {
+        w->warps_done++;
+        note_exit(block, sim_warp_time(warp));
+    }
+    if (stop != SIM_STOP_YIELD && stop != SIM_STOP_ERROR && stop != SIM_STOP_TOKEN)
+        sim_barrier_check(w->run, block);
+    return stop;
+}
+
+enum sim_stop sim_block_turn(struct sim_worker *w, struct sim_warp *warp) {
+    return begin(w, warp->block) ? run_turn(w, warp->block, warp) : SIM_STOP_ERROR;
+}
+
+int sim_block_stuck(struct sim_worker *w, struct sim_block *block) {
+    w->block = block;
+    return deadlock(w, block);
+}
+
+static int run_block(struct sim_worker *w, struct sim_block *block) {
+    uint32_t yields = 0, runnable = 0, idle = 0;
+    if (!begin(w, block))
+        return SIM_RUN_FAILED;
     if (w->run->kernel->communicates && block->turn_left <= 0)
         return SIM_RUN_TURN_OVER; /* this turn was already run ahead */
     for (;; block->next_warp++) {
         if (block->next_warp >= block->warp_count)
             block->next_warp = 0;
         struct sim_warp *warp = &block->warps[block->next_warp];
-        if (warp->done || blocked(warp)) {
+        if (warp->done || sim_warp_blocked(warp)) {
             if (++idle >= block->warp_count) { /* a whole round without a runnable warp */
                 if (!block->live_threads) {
                     sim_copies_end(w, block);
@@ -272,34 +304,23 @@ static int run_block(struct sim_worker *w, struct sim_block *block) {
             continue;
         }
         idle = 0;
-        uint64_t before = warp->steps;
-        enum sim_stop stop = run_warp(w, warp);
-        block->steps += warp->steps - before;
-        if (sim_run_poll(w, warp->steps - before, 0))
-            return SIM_RUN_FAILED;
+        const enum sim_stop stop = run_turn(w, block, warp);
         switch (stop) {
         case SIM_STOP_ERROR:
             return SIM_RUN_FAILED;
         case SIM_STOP_TOKEN:
             return SIM_RUN_WANTS_TOKEN;
-        case SIM_STOP_DONE:
-            w->warps_done++;
-            note_exit(block, sim_warp_time(warp));
-            sim_barrier_check(w->run, block);
-            yields = 0;
-            break;
         case SIM_STOP_YIELD:
             yields++;
             break;
         default:
-            sim_barrier_check(w->run, block);
             yields = 0;
             break;
         }
         if (stop == SIM_STOP_YIELD) {
             runnable = 0;
             for (uint32_t i = 0; i < block->warp_count; i++)
-                runnable += !block->warps[i].done && !blocked(&block->warps[i]);
+                runnable += !block->warps[i].done && !sim_warp_blocked(&block->warps[i]);
             if (yields >= runnable) { /* no warp of this block can proceed by itself */
                 yields = 0;
                 block->idle_rounds++;

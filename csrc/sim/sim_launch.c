@@ -34,8 +34,7 @@ static struct sim_block *take_idle(struct sim_run *run) {
     return sim_block_new(run);
 }
 
-/* Starts the next block and appends it to the ring. NULL: none left, no room, or out of memory. */
-static struct sim_block *start_next(struct sim_run *run, uint64_t limit) {
+struct sim_block *sim_launch_start(struct sim_run *run, uint64_t limit) {
     if (run->next_block >= run->total_blocks || run->ring_count >= limit)
         return NULL;
     struct sim_block *block = take_idle(run);
@@ -72,9 +71,9 @@ static void pass_token(struct sim_run *run, struct sim_block *from, int over) {
     if (over)
         from->turn_left = TURN_STEPS;
     if (!next)
-        next =
-            start_next(run, run->resident_limit +
-                                (over ? 0 : 1)); /* a finished block counts until it is removed */
+        next = sim_launch_start(
+            run,
+            run->resident_limit + (over ? 0 : 1)); /* a finished block counts until it is removed */
     if (!next)
         next = run->ring == from && !over ? from->next : run->ring;
     if (next && (over || next != from)) {
@@ -84,7 +83,7 @@ static void pass_token(struct sim_run *run, struct sim_block *from, int over) {
     }
 }
 
-static void take_out(struct sim_run *run, struct sim_block *block) {
+void sim_launch_remove(struct sim_run *run, struct sim_block *block) {
     struct sim_block **at = &run->ring, *before = NULL;
     while (*at != block) {
         before = *at;
@@ -98,18 +97,7 @@ static void take_out(struct sim_run *run, struct sim_block *block) {
     run->idle = block;
 }
 
-/* Returns a block to run, or NULL. The caller holds the lock. */
-static struct sim_block *pick(struct sim_run *run) {
-    if (run->token && !run->token->running)
-        return run->token;
-    for (struct sim_block *b = run->ring; b; b = b->next)
-        if (!b->running && (b->has_token || (!b->wants_token && b->turn_left > 0)))
-            return b;
-    return start_next(run, run->soft_limit < run->resident_limit ? run->soft_limit
-                                                                 : run->resident_limit);
-}
-
-static void fail_run(struct sim_run *run, struct sim_worker *w) {
+void sim_launch_fail(struct sim_run *run, struct sim_worker *w) {
     run->stop = 1;
     if (w->status && !run->status) {
         run->status = w->status;
@@ -117,10 +105,50 @@ static void fail_run(struct sim_run *run, struct sim_worker *w) {
     }
 }
 
+void sim_launch_end(struct sim_worker *w, struct sim_block *block) {
+    struct sim_run *run = w->run;
+    w->blocks_done++;
+    if (!sim_occupancy_note(run, block) || !sim_printf_note(run, block)) {
+        w->status = sim_fail(&w->error, SIM_NO_MEMORY, 0, 0, "out of memory for counters");
+        sim_launch_fail(run, w);
+    }
+    run->stalled_turns = 0;
+}
+
+void sim_launch_stalled(struct sim_worker *w, struct sim_block *block) {
+    struct sim_run *run = w->run;
+    const struct sim_warp *warp = &block->warps[0];
+    for (uint32_t i = 0; i < block->warp_count && warp->done; i++)
+        warp = &block->warps[i];
+    const struct sim_split *split = &warp->splits[0];
+    sim_find(w, warp, split->stack[split->depth - 1].pc, 0, SIM_FIND_DEADLOCK, 0, NULL,
+             "all %llu resident blocks wait for a value that nobody changes any more; "
+             "%llu of the grid's %llu blocks were started, %llu fit at once",
+             (unsigned long long)run->ring_count, (unsigned long long)run->next_block,
+             (unsigned long long)run->total_blocks, (unsigned long long)run->resident_limit);
+    run->stop = 1;
+}
+
+/* Returns a block to run, or NULL. The caller holds the lock. */
+static struct sim_block *pick(struct sim_run *run) {
+    if (run->token && !run->token->running)
+        return run->token;
+    for (struct sim_block *b = run->ring; b; b = b->next)
+        if (!b->running && (b->has_token || (!b->wants_token && b->turn_left > 0)))
+            return b;
+    return sim_launch_start(run, run->soft_limit < run->resident_limit ? run->soft_limit
+                                                                       : run->resident_limit);
+}
+
 static void *work(void *arg) {
     struct sim_worker *w = arg;
     struct sim_run *run = w->run;
     const fenv_t before = float_state_enter_all(); /* a thread's state is its creator's */
+    if (run->schedule) {
+        sim_order_work(w);
+        float_state_leave_all(before);
+        return NULL;
+    }
     pthread_mutex_lock(&run->lock);
     while (!run->stop && (run->ring || run->next_block < run->total_blocks)) {
         struct sim_block *block = pick(run);
@@ -141,7 +169,7 @@ static void *work(void *arg) {
             int stopped = sim_run_poll(w, 0, 1);
             pthread_mutex_lock(&run->lock);
             if (stopped)
-                fail_run(run, w);
+                sim_launch_fail(run, w);
             continue;
         }
         block->running = 1;
@@ -152,12 +180,7 @@ static void *work(void *arg) {
         block->running = 0;
         switch (result) {
         case SIM_RUN_DONE:
-            w->blocks_done++;
-            if (!sim_occupancy_note(run, block) || !sim_printf_note(run, block)) {
-                w->status = sim_fail(&w->error, SIM_NO_MEMORY, 0, 0, "out of memory for counters");
-                fail_run(run, w);
-            }
-            run->stalled_turns = 0;
+            sim_launch_end(w, block);
             if (run->token == block) {
                 pass_token(run, block, 0);
                 if (run->token == block) /* it was the only one */
@@ -165,7 +188,7 @@ static void *work(void *arg) {
             } else if (run->kernel->communicates) {
                 /* it never needed the token: the next block in the ring is unaffected */
             }
-            take_out(run, block);
+            sim_launch_remove(run, block);
             if (run->kernel->communicates && !run->token && run->ring) {
                 run->token = run->ring;
                 __atomic_store_n(&run->ring->has_token, 1, __ATOMIC_RELEASE);
@@ -179,28 +202,15 @@ static void *work(void *arg) {
             } else {
                 pass_token(run, block, 1);
                 run->stalled_turns = w->writes == writes ? run->stalled_turns + 1 : 0;
-                if (run->stalled_turns > STALLED_ROUNDS * (run->ring_count + 1)) {
-                    const struct sim_warp *warp = &block->warps[0];
-                    for (uint32_t i = 0; i < block->warp_count && warp->done; i++)
-                        warp = &block->warps[i];
-                    const struct sim_split *split = &warp->splits[0];
-                    sim_find(
-                        w, warp, split->stack[split->depth - 1].pc, 0, SIM_FIND_DEADLOCK, 0, NULL,
-                        "all %llu resident blocks wait for a value that nobody changes any more; "
-                        "%llu of the grid's %llu blocks were started, "
-                        "%llu fit at once",
-                        (unsigned long long)run->ring_count, (unsigned long long)run->next_block,
-                        (unsigned long long)run->total_blocks,
-                        (unsigned long long)run->resident_limit);
-                    run->stop = 1;
-                }
+                if (run->stalled_turns > STALLED_ROUNDS * (run->ring_count + 1))
+                    sim_launch_stalled(w, block);
             }
             break;
         case SIM_RUN_WANTS_TOKEN:
             block->wants_token = !block->has_token;
             break;
         default:
-            fail_run(run, w);
+            sim_launch_fail(run, w);
             break;
         }
         pthread_cond_broadcast(&run->changed);
@@ -378,6 +388,8 @@ static enum sim_status open_run(struct sim_run *run, struct sim_error *error) {
     }
     if (run->check_races && !sim_races_open(run))
         return sim_fail(error, SIM_NO_MEMORY, 0, 0, "out of memory for race detection");
+    if ((l->seed || l->delays) && sim_order_open(run, error))
+        return SIM_NO_MEMORY;
     return l->trace ? sim_trace_open(run, error) : SIM_OK;
 }
 
@@ -388,6 +400,11 @@ static int fill_report(struct sim_run *run, struct sim_worker *workers, unsigned
                 sim_occupancy_achieved(run, &report->achieved_occupancy, &report->spread) &&
                 sim_printf_report(run, &report->output);
     report->occupancy = run->occupancy;
+    if (run->schedule) {
+        report->delays = run->schedule->made;
+        report->delay_count = run->schedule->made_count;
+        run->schedule->made = NULL;
+    }
     report->recorder = run->recorder;
     run->recorder = NULL;
     report->findings = calloc(run->found_count + 1, sizeof *report->findings);
@@ -423,6 +440,9 @@ static void close_run(struct sim_run *run) {
     if (run->check_races)
         sim_races_close(run);
     sim_trace_close(run->recorder);
+    if (run->schedule)
+        free(run->schedule->made);
+    free(run->schedule);
     free(run->watched);
     free(run->params);
     free(run->durations);
@@ -459,7 +479,7 @@ enum sim_status sim_launch(struct sim_gpu *gpu, const struct sim_launch *launch,
     pthread_mutex_init(&run.lock, NULL);
     pthread_mutex_init(&run.find_lock, NULL);
     pthread_cond_init(&run.changed, NULL);
-    count = count > 64 ? 64 : count;
+    count = launch->seed || launch->delays ? 1 : count > 64 ? 64 : count;
     if ((status = check_launch(gpu, launch, &run, error)) || (status = check_memory(&run, error)) ||
         (status = open_run(&run, error)))
         goto done;
@@ -520,6 +540,7 @@ void sim_report_free(struct sim_report *report) {
     free(report->statement_texts);
     free(report->findings);
     free(report->output);
+    free(report->delays);
     sim_trace_close(report->recorder);
     free(report);
 }
@@ -545,6 +566,11 @@ size_t sim_report_findings(const struct sim_report *report, const struct sim_fin
 
 const struct sim_occupancy *sim_report_occupancy(const struct sim_report *report) {
     return &report->occupancy;
+}
+
+size_t sim_report_delays(const struct sim_report *report, const struct sim_delay **delays) {
+    *delays = report->delays;
+    return report->delay_count;
 }
 
 const struct sim_spread *sim_report_spread(const struct sim_report *report) {

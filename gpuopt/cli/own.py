@@ -150,11 +150,12 @@ class Own:
         if arguments.block is None:
             raise ValueError("--block: a kernel of your own needs its threads per block, as 256")
         self.grid, self.block = arguments.grid or (1,), arguments.block
-        self.shared = arguments.shared
+        self.shared, self.schedule = arguments.shared, arguments.schedule
 
     def __call__(self) -> None:
         """Launch it."""
-        self.kernel(self.grid, self.block, *self.given, shared=self.shared)
+        options = {"shared": self.shared, "schedule": self.schedule}
+        self.kernel(self.grid, self.block, *self.given, **options)
 
 
 def add_launch(add: options.Add) -> None:
@@ -163,6 +164,8 @@ def add_launch(add: options.Add) -> None:
     add("--args", nargs="+", metavar="ARG", help="an own kernel's arguments: 1024, 2.5, "
         "float32[1e6], int32[64,64]=zeros (or ones, arange, random, a number), x.npy")  # fmt: skip
     add("--shared", type=int, default=0, metavar="BYTES", help="dynamic shared memory of a block")
+    add("--schedule", type=int, metavar="SEED",
+        help="a random order of an own kernel's warps, on simulated GPUs")  # fmt: skip
 
 
 def profile(arguments: argparse.Namespace) -> gpuopt.Profile:

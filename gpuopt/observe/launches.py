@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuopt.catalog.devices import device as describe_device
 from gpuopt.observe.counters import RATIOS, Counters, share
@@ -176,6 +176,32 @@ class Spread:
     lone_sectors: int = 0
 
 
+class Delay(NamedTuple):
+    """A warp that waits before an access until all others have run as far as they can.
+
+    Attributes
+    ----------
+    block, warp, access : int
+        The linear index of the block, the warp in it, and its accesses to global and shared memory
+        before this one.
+    file : str or None
+    line, ptx_line : int
+        The access.
+    """
+
+    block: int
+    warp: int
+    access: int
+    file: str | None = None
+    line: int = 0
+    ptx_line: int = 0
+
+    def __str__(self) -> str:
+        name = (self.file or "").rpartition("/")[2]
+        where = f"{name}:{self.line}" if name else f"PTX line {self.ptx_line}"
+        return f"block {self.block}, warp {self.warp} waits before access {self.access} at {where}"
+
+
 @dataclass(frozen=True)
 class Launch:
     """The counters of one launch of a kernel.
@@ -221,6 +247,8 @@ class Launch:
         Static shared memory of a block.
     sample : Sample or None
         The instructions of the middle block, for `Profile.predicted`. In `to_dict` it is left out.
+    delays : tuple of Delay
+        The delays of its ``schedule=``, in order of time.
 
     Examples
     --------
@@ -244,6 +272,7 @@ class Launch:
     device: str = ""
     statements: list[Statement] = field(default_factory=list, repr=False, metadata=serialise.UNTOLD)
     spread: Spread = Spread()
+    delays: tuple[Delay, ...] = field(default=(), metadata=serialise.UNTOLD)
     sources: dict[str, list[str]] = field(
         default_factory=dict, repr=False, metadata=serialise.UNTOLD
     )
@@ -331,6 +360,7 @@ def launch_of(told: dict[str, Any]) -> Launch:
         spread=Spread(*told["spread"]),
         registers=told["registers"],
         static_shared_bytes=told["static_shared_bytes"],
+        delays=tuple(Delay(*each) for each in told["delays"]),
         sources=texts.launched(),
         sample=sample_of(told["trace"]),
     )

@@ -96,16 +96,47 @@ def dimensions(value: Any, name: str, most: tuple[int, int, int]) -> tuple[int, 
 IDLE_SECONDS = 45.0  # a launch none of whose warps ends for this long counts as endless
 
 
-# steps, seconds, seconds without a warp's end (0: no limit); whether all checks are on
-Limits = tuple[int, float, float, bool]
+# steps, seconds, seconds without a warp's end (0: no limit); whether all checks are on; the order
+# of warps: a seed (0: none), packed delays
+Limits = tuple[int, float, float, bool, int, bytes | None]
 
 
-def limits_of(steps: Any, time_limit: Any, check: Any, device: str) -> Limits:
-    """Return a launch's limits in the form of `_core`."""
+def limits_of(steps: Any, time_limit: Any, check: Any, device: str, schedule: Any = None) -> Limits:
+    """Return a launch's limits and its order in the form of `_core`."""
     if not isinstance(check, bool):
         raise TypeError(f"check: must be True or False, not {check!r:.60}")
+    return *_bounds(steps, time_limit, device), check, *order_of(schedule, device)
+
+
+def order_of(schedule: Any, device: str) -> tuple[int, bytes | None]:
+    """Return the seed and the packed delays of `schedule`."""
+    if schedule is None:
+        return 0, None
+    if not device.startswith("sim"):
+        raise ValueError(f"schedule: only a simulated GPU orders its warps, and this is {device}")
+    delays = getattr(schedule, "delays", schedule)
+    if isinstance(delays, list | tuple):
+        try:
+            rows = sorted((index(b), index(w), index(a)) for b, w, a, *_ in delays)
+            return 0, np.array(rows, np.uint64).reshape(-1, 3).tobytes()
+        except (TypeError, ValueError, OverflowError):
+            raise TypeError(
+                f"schedule: delays are (block, warp, access), each 0 or above, not {delays!r:.60}"
+            ) from None
+    try:
+        seed = index(schedule)
+    except TypeError:
+        raise TypeError(
+            f"schedule: must be an int, an Order or a list of delays, not {schedule!r:.60}"
+        ) from None
+    if not 1 <= seed < 1 << 63:
+        raise ValueError(f"schedule: {seed} is no seed; use 1 or more, or [] for no delay")
+    return seed, None
+
+
+def _bounds(steps: Any, time_limit: Any, device: str) -> tuple[int, float, float]:
     if steps is None and time_limit is None:
-        return 0, 0.0, IDLE_SECONDS, check
+        return 0, 0.0, IDLE_SECONDS
     if not device.startswith("sim"):
         name = "steps" if time_limit is None else "time_limit"
         raise ValueError(f"{name}: only a simulated GPU can end a kernel, and this is {device}")
@@ -116,12 +147,12 @@ def limits_of(steps: Any, time_limit: Any, check: Any, device: str) -> Limits:
     if steps is not None and not 1 <= number < 1 << 64:
         raise ValueError(f"steps: {number} is not a number of warp instructions; use 1 or more")
     if time_limit is None:
-        return number, 0.0, IDLE_SECONDS, check
+        return number, 0.0, IDLE_SECONDS
     if not isinstance(time_limit, int | float | np.integer | np.floating):
         raise TypeError(f"time_limit: must be a number of seconds, not {time_limit!r:.60}")
     if not time_limit > 0:
         raise ValueError(f"time_limit: {time_limit} is not above 0; use seconds, or math.inf")
-    return number, 0.0 if math.isinf(time_limit) else float(time_limit), 0.0, check
+    return number, 0.0 if math.isinf(time_limit) else float(time_limit), 0.0
 
 
 _FLAGS = {"cooperative": 1, "allow_equal_stores": 2, "prefer_l1": 4}  # device.h's

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from operator import index
 from typing import Any, NamedTuple
@@ -144,6 +145,7 @@ class Kernel:
         allow_equal_stores: bool = False,
         prefer_l1: bool = False,
         any_dtype: bool = False,
+        schedule: int | Sequence[Any] | Any = None,
     ) -> None:
         """Run the kernel and wait for it, or enqueue it on a stream.
 
@@ -193,6 +195,11 @@ class Kernel:
             reverse. It bounds the block and the occupancy; the first cache is not simulated.
         any_dtype : bool
             Accept an array whose element size differs from that of every access of the kernel.
+        schedule : int, Order or list, optional
+            On a simulated GPU: run warps and blocks in the random order of this seed (1, 2, ...),
+            on one host thread. A kernel whose result depends on the order shows it. The order is
+            the same in every run. An `Order` (see `gpuopt.shortest_order`) or a list of delays
+            ``(block, warp, access)`` is run as given; ``[]`` runs each warp until it waits.
 
         Raises
         ------
@@ -205,12 +212,13 @@ class Kernel:
         SimError, DeviceError
             The kernel failed, or did not end within its limits; NumPy arrays are unchanged.
         """
-        limits = limits_of(steps, time_limit, check, self._module.device)
+        limits = limits_of(steps, time_limit, check, self._module.device, schedule)
         if stream is not None:
             on = stream_on(stream, self._module.device)
             options = {"shared": shared, "steps": steps, "time_limit": time_limit, "check": check}
             options |= {"allow_equal_stores": allow_equal_stores, "cooperative": cooperative}
             options["prefer_l1"] = prefer_l1
+            options["schedule"] = schedule
             if not any_dtype:
                 self._check_dtypes(args)
             prepared = self.bind(grid, block, *args, **options)
@@ -275,13 +283,14 @@ class Kernel:
         allow_equal_stores: bool = False,
         cooperative: bool = False,
         prefer_l1: bool = False,
+        schedule: int | Sequence[Any] | Any = None,
     ) -> Prepared:
         """Check a launch and keep it, to be timed by `Module.time`.
 
         Parameters
         ----------
         grid, block, shared, steps, time_limit, check, cooperative,
-        allow_equal_stores, prefer_l1
+        allow_equal_stores, prefer_l1, schedule
             As for a call.
         *args
             As for a call, but no NumPy arrays: nothing is copied. An array on the GPU is kept alive
@@ -291,7 +300,7 @@ class Kernel:
         -------
         Prepared
         """
-        limits = limits_of(steps, time_limit, check, self._module.device)
+        limits = limits_of(steps, time_limit, check, self._module.device, schedule)
         flags = flags_of(
             self._module.device, cooperative=cooperative, allow_equal_stores=allow_equal_stores,
             prefer_l1=prefer_l1,

@@ -168,7 +168,7 @@ int sim_find(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc, uin
 
 /* ---- one finding for one mistake ---- */
 
-/* Which of several findings of one mistake tells it. */
+/* The finding of the highest rank tells a mistake. */
 static int rank(const struct sim_found *f) {
     return f->finding.kind == SIM_FIND_IN_FLIGHT
                ? 2
@@ -181,8 +181,8 @@ static int shares_line(const struct sim_found *a, const struct sim_found *b) {
 }
 
 /* Races of one kind that share a line are one mistake: a barrier that is missing between a store
- * and several loads. Where the accesses touch copies in flight, a wait is what is missing. A read
- * that races with the write that it should follow, or precedes it, is no second one. */
+ * and several loads. If the accesses touch copies in flight, a wait is missing instead. A read that
+ * races with the write that it should follow, or precedes it, is no second mistake. */
 static int is_same(const struct sim_found *a, const struct sim_found *b) {
     const enum sim_finding_kind to = b->finding.kind;
     if (!rank(a))

@@ -63,6 +63,8 @@ struct sim_warp {
     uint64_t steps, waited; /* elapsed: executing, and waiting at barriers (see sim_occupancy.c) */
     uint64_t ahead;         /* steps of this turn, not yet in `steps` */
     uint32_t spin_pc, spin_count;
+    uint64_t rank, accesses; /* in an order: see sim_order.c */
+    int delayed;
     struct sim_late late[SIM_BARRIERS];
     uint32_t late_ids;               /* bit mask of barriers that have late lanes */
     struct sim_flight *flight;       /* asynchronous copies; NULL before the first */
@@ -129,6 +131,7 @@ enum sim_stop {
     SIM_STOP_YIELD,
     SIM_STOP_SPLIT,
     SIM_STOP_TOKEN,
+    SIM_STOP_DELAY,
     SIM_STOP_ERROR
 };
 
@@ -249,6 +252,7 @@ struct sim_run {
     uint64_t text_bytes;
     struct sim_release_log *releases; /* sim_races.c */
     struct sim_recorder *recorder;    /* see sim_trace.c; NULL: no recording */
+    struct sim_schedule *schedule;    /* see sim_order.c; NULL: any order */
     struct sim_insn *watched;         /* see sim_undefined.c; NULL while no warp needs it */
     enum sim_status status;
     struct sim_error error;
@@ -267,6 +271,8 @@ struct sim_report {
     double achieved_occupancy;
     struct sim_spread spread;
     char *output; /* text printed by the kernel, or NULL */
+    struct sim_delay *delays;
+    size_t delay_count;
     struct sim_recorder *recorder;
 };
 
@@ -322,6 +328,16 @@ void sim_warp_merge(struct sim_warp *warp);
 void sim_warp_exit(struct sim_warp *warp, struct sim_split *split, uint32_t mask);
 int sim_warp_sync(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split, uint32_t pc,
                   uint32_t *mask, uint32_t members);
+
+/* ---- sim_delays.c ---- */
+struct sim_schedule {
+    uint64_t last;  /* rank: a delayed warp comes after all others */
+    uint64_t limit; /* of 2^64 accesses, how many delay their warp */
+    struct sim_delay *made;
+    size_t made_count, capacity;
+};
+/* Whether the warp is delayed before its access at pc. */
+int sim_order_delays(struct sim_run *run, struct sim_warp *warp, uint32_t pc);
 
 /* ---- sim_findings.c ---- */
 /* Records a finding; returns 1 when it ends the launch. known: the access and the other one of a

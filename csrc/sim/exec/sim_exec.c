@@ -244,6 +244,17 @@ static int communicates(const struct sim_insn *in) {
     return in->space != SIM_S_SHARED && in->space != SIM_S_LOCAL;
 }
 
+/* In an order of warps: others run before this access. */
+static int delays(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                  uint32_t pc, uint32_t off) {
+    if ((in->space != SIM_S_GLOBAL && in->space != SIM_S_SHARED && in->space != SIM_S_GENERIC) ||
+        !sim_order_delays(w->run, warp, pc))
+        return 0;
+    if (in->flags & SIM_F_GUARD) /* it comes again */
+        w->pcs[pc].guard_off -= (uint64_t)__builtin_popcount(off);
+    return 1;
+}
+
 /* The kernel uses the grid's barrier, which the launch lacks: grid.sync() then traps. */
 static int wants_grid(const struct sim_run *run) {
     int asks = 0;
@@ -514,6 +525,10 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
         case SIM_OP_LD:
         case SIM_OP_ST:
             split->stack[split->depth - 1].pc = pc;
+            if (SIM_UNLIKELY(run->schedule != NULL) && delays(w, warp, in, pc, active & ~mask)) {
+                stop = SIM_STOP_DELAY;
+                goto stopped;
+            }
             if (SIM_UNLIKELY(in->order != SIM_ORDER_WEAK)) {
                 if (!has_token(warp->block) && communicates(in)) {
                     stop = SIM_STOP_TOKEN;
@@ -549,6 +564,10 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
             break;
         case SIM_OP_ATOM: {
             split->stack[split->depth - 1].pc = pc;
+            if (SIM_UNLIKELY(run->schedule != NULL) && delays(w, warp, in, pc, active & ~mask)) {
+                stop = SIM_STOP_DELAY;
+                goto stopped;
+            }
             if (!has_token(warp->block) && communicates(in)) {
                 stop = SIM_STOP_TOKEN;
                 goto stopped;
@@ -693,7 +712,7 @@ out_of_memory:
 failed:
     stop = SIM_STOP_ERROR;
 stopped:
-    if (stop == SIM_STOP_TOKEN && w->recorder)
+    if ((stop == SIM_STOP_TOKEN || stop == SIM_STOP_DELAY) && w->recorder)
         sim_trace_undo(w->recorder);
     if (split->depth)
         split->stack[split->depth - 1].pc = pc;
