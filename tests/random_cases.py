@@ -43,7 +43,9 @@ def values(rng, shape, kind):
         return rng.integers(low, high, shape, dtype, endpoint=True)
     if dtype.kind == "c":
         part = f"f{dtype.itemsize // 2}"
-        return (np.nan_to_num(values(rng, shape, part)) * (1 + 0.5j)).astype(dtype)
+        return (np.nan_to_num(values(rng, shape, part), posinf=1, neginf=-1) * (1 + 0.5j)).astype(
+            dtype
+        )
     data = rng.standard_normal(shape)
     if rng.random() < 0.3:
         data = np.round(data * 2)  # ties, and zeros of both signs
@@ -128,7 +130,8 @@ def bound(a, axis, op, dtype, keepdims):
         n = max(1, a.size)
         unit = np.finfo(kind).eps
         if op == "prod":
-            return 4 * n * unit * np.abs(np.prod(a.astype("c16"), axis=axis, keepdims=keepdims))
+            exact = np.prod(a.astype("c16"), axis=axis, keepdims=keepdims)
+            return 4 * n * (unit * np.abs(exact) + np.finfo(kind).smallest_subnormal)
         total = np.sum(size, axis=axis, keepdims=keepdims)
         return (4 * np.log2(n + 1) + 40) * unit * total + np.finfo(kind).tiny
 
