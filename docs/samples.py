@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 
 import gpuopt
+from gpuopt import _core
 from gpuopt.measure import report
 from gpuopt.measure.reference_times import FOLDER
 from gpuopt.util.svg import Canvas
@@ -165,11 +166,31 @@ def help_text() -> str:
     ).stdout.rstrip()
 
 
+def rules() -> str:
+    """Return NumPy's rules of the reductions as a table."""
+    kinds = ("bool", "int", "uint", "float", "complex")
+    rows = [("op", *kinds, "empty", "dtype=", "initial=")]
+    for rule in _core.rules():
+        results = [
+            (result or "same") if kind[0] in rule["kinds"] else "-"
+            for kind, result in zip(kinds, rule["results"], strict=True)
+        ]
+        empty = rule["identity"] or ("nan" if rule["name"] == "mean" else "error")
+        accepted = ["yes" if rule[name] else "no" for name in ("dtype", "initial")]
+        rows.append((rule["name"], *results, empty, *accepted))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+
+
 SAMPLES: dict[str, Callable[[], str]] = {
     "why": why,
     "profile": profile,
     "mistake": mistake,
     "help": help_text,
+    "rules": rules,
 }
 
 

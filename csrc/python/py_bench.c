@@ -131,7 +131,7 @@ static int read_array(struct py_state *state, PyObject *family, PyObject *array,
     if (py_operation(op, &operation) ||
         py_result_dtype(operation, in->dtype, dtype, NULL, &problem->result))
         return -1;
-    problem->op = py_operation_names[py_effective_operation(operation, in->dtype, problem->result)];
+    problem->op = py_rules[py_effective_operation(operation, in->dtype, problem->result)].name;
     if (py_array_source(in, problem->given, false))
         return -1;
     if (!in->source.data) { /* a source is read once, a bench may copy repeatedly */

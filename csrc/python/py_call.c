@@ -174,8 +174,7 @@ int py_whole_read(PyObject *op, const struct ops_call *call, struct py_problem *
     }
     if (py_operation(op, &operation))
         return -1;
-    problem->op =
-        py_operation_names[py_effective_operation(operation, problem->given, problem->result)];
+    problem->op = py_rules[py_effective_operation(operation, problem->given, problem->result)].name;
     return 0;
 }
 

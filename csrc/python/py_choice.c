@@ -6,23 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const py_operation_names[PY_OP_COUNT] = {
-#define OPERATION(name, ufunc) #name,
-    PY_OPERATIONS(OPERATION)
-#undef OPERATION
-};
-const char *const py_operation_ufuncs[PY_OP_COUNT] = {
-#define OPERATION(name, ufunc) ufunc,
-    PY_OPERATIONS(OPERATION)
-#undef OPERATION
-};
-
 int py_operation(PyObject *op, enum py_operation *operation) {
     const char *text = op ? py_text(op, "op") : "sum";
     if (!text)
         return -1;
     for (int i = 0; i < PY_OP_COUNT; i++)
-        if (strcmp(text, py_operation_names[i]) == 0) {
+        if (strcmp(text, py_rules[i].name) == 0) {
             *operation = (enum py_operation)i;
             return 0;
         }
@@ -46,63 +35,6 @@ static char kind_of(enum dtype dtype) {
 }
 
 static int is_integer(enum dtype dtype) { return dtype <= DTYPE_uint64; }
-
-/* The dtype to compute in when `out` receives the result: sums and products of integers in out's
- * dtype, all others as NumPy promotes both. */
-static int dtype_for_out(enum py_operation operation, enum dtype given, PyArray_Descr *out,
-                         enum dtype *result) {
-    enum dtype stored;
-    if (!py_dtype_of(out, &stored)) {
-        PyErr_Format(PyExc_TypeError,
-                     "out: dtype %S is not supported; name another to compute in with dtype=", out);
-        return -1;
-    }
-    if (is_integer(given) && is_integer(stored) && stored != DTYPE_bool) {
-        *result = operation == PY_OP_sum || operation == PY_OP_prod ? stored : given;
-        return 0;
-    }
-    PyArray_Descr *items = py_descr(given);
-    PyArray_Descr *both = items ? PyArray_PromoteTypes(items, out) : NULL;
-    const int known = both && py_dtype_of(both, result);
-    Py_XDECREF((PyObject *)items);
-    Py_XDECREF((PyObject *)both);
-    return known ? 0 : -1;
-}
-
-int py_result_dtype(enum py_operation operation, enum dtype given, PyObject *dtype, PyObject *out,
-                    enum dtype *result) {
-    if (py_given(dtype)) {
-        PyArray_Descr *descr = NULL;
-        if (!PyArray_DescrConverter(dtype, &descr)) {
-            if (PyErr_ExceptionMatches(PyExc_TypeError))
-                PyErr_Format(PyExc_TypeError, "dtype: %R is not a dtype; use a name, as 'float32'",
-                             dtype);
-            return -1;
-        }
-        const int native = PyArray_ISNBO(descr->byteorder);
-        const int known = native && py_dtype_of(descr, result);
-        if (!native)
-            PyErr_Format(PyExc_TypeError,
-                         "dtype: %R is in a foreign byte order, but results are in the machine's",
-                         dtype);
-        else if (!known)
-            PyErr_Format(
-                PyExc_TypeError,
-                "dtype: %S is not supported; use bool, an integer type, float16, bfloat16, "
-                "float32, float64, complex64 or complex128",
-                descr);
-        Py_DECREF(descr);
-        return known ? 0 : -1;
-    }
-    if (py_given(out))
-        return dtype_for_out(operation, given, PyArray_DESCR((PyArrayObject *)out), result);
-    *result = given;
-    if (operation == PY_OP_sum || operation == PY_OP_prod) {
-        const char kind = kind_of(given);
-        *result = kind == 'b' || kind == 'i' ? DTYPE_int64 : kind == 'u' ? DTYPE_uint64 : given;
-    }
-    return 0;
-}
 
 enum py_operation py_effective_operation(enum py_operation operation, enum dtype given,
                                          enum dtype result) {

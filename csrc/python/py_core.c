@@ -14,7 +14,7 @@ static int module_exec(PyObject *module) {
         return -1;
     PyObject *numpy = PyImport_ImportModule("numpy");
     for (int i = 0; numpy && i < PY_OP_COUNT; i++)
-        state->ufuncs[i] = PyObject_GetAttrString(numpy, py_operation_ufuncs[i]);
+        state->ufuncs[i] = PyObject_GetAttrString(numpy, py_rules[i].ufunc);
     state->copyto = numpy ? PyObject_GetAttrString(numpy, "copyto") : NULL;
     Py_XDECREF(numpy);
     if (PyErr_Occurred() || py_recording_add(module, state) || py_errors_add(module, state) ||
@@ -75,6 +75,12 @@ static PyMethodDef module_methods[] = {
     {"reduce", (PyCFunction)(void (*)(void))py_reduce, METH_FASTCALL,
      "reduce($module, array, op, variant, dtype, out, initial, block, device, /)\n--\n\n"
      "Reduce an array; see gpuopt.reduce. initial=... means that none is given."},
+    {"rules", py_rules_list, METH_NOARGS,
+     "rules($module, /)\n--\n\nList NumPy's rules of the reductions as dicts."},
+    {"result_dtype", (PyCFunction)(void (*)(void))py_result_descr, METH_FASTCALL,
+     "result_dtype($module, op, given, dtype, out, /)\n--\n\n"
+     "Return the dtype that an operation computes in and returns, from the elements' dtype, that\n"
+     "of `dtype=` and that of `out=`, or None."},
     {"call_kind", (PyCFunction)(void (*)(void))py_call_kind, METH_FASTCALL,
      "call_kind($module, head, variant, block, device, /)\n--\n\n"
      "Return the kind of device that a call of (family, op, items, result) runs on."},

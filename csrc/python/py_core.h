@@ -21,24 +21,22 @@
 
 #include <pthread.h>
 
-/* The reduction's operations by name, with NumPy's ufunc for each. */
-#define PY_OPERATIONS(OPERATION)  \
-    OPERATION(sum, "add")         \
-    OPERATION(prod, "multiply")   \
-    OPERATION(min, "minimum")     \
-    OPERATION(max, "maximum")     \
-    OPERATION(and, "bitwise_and") \
-    OPERATION(or, "bitwise_or")   \
-    OPERATION(xor, "bitwise_xor")
-
 enum py_operation {
-#define OPERATION(name, ufunc) PY_OP_##name,
-    PY_OPERATIONS(OPERATION)
-#undef OPERATION
-        PY_OP_COUNT
+#define RULE(name, ...) PY_OP_##name,
+#include "numpy_rules.def"
+    PY_RULE_COUNT
 };
+enum { PY_OP_COUNT = PY_OP_mean }; /* those before have a ufunc, and rungs on the ladder */
 
-extern const char *const py_operation_names[PY_OP_COUNT], *const py_operation_ufuncs[PY_OP_COUNT];
+/* A row of numpy_rules.def. */
+struct py_rule {
+    const char *name, *ufunc; /* "": NumPy has a function, no ufunc */
+    const char *identity;     /* "": an empty array is an error */
+    const char *kinds;        /* of elements, as NumPy's dtype.kind */
+    const char *results[5];   /* for each of "biufc"; "": the elements' dtype */
+    int dtype, initial;       /* whether it accepts these arguments */
+};
+extern const struct py_rule py_rules[PY_RULE_COUNT];
 
 enum { PY_POOLS = 32, PY_POOL_IDLE = 16, PY_HOMES = 32, PY_GPU_NAMES = 32 };
 
@@ -174,9 +172,14 @@ struct py_target {
 };
 
 int py_operation(PyObject *op, enum py_operation *operation);
+
+/* call/py_rules.c: NumPy's rules. */
 /* Determines the result's dtype from `dtype=`, `out=` and NumPy's rules. */
 int py_result_dtype(enum py_operation operation, enum dtype given, PyObject *dtype, PyObject *out,
                     enum dtype *result);
+PyObject *py_rules_list(PyObject *module, PyObject *nothing);
+/* result_dtype(op, given, dtype or None, dtype of `out` or None), for all operations. */
+PyObject *py_result_descr(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 /* The operation to run: prod, min and max of bool become `and` and `or`. */
 enum py_operation py_effective_operation(enum py_operation operation, enum dtype given,
                                          enum dtype result);

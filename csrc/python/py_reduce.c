@@ -110,7 +110,7 @@ static PyObject *reduce_array(struct py_state *state, PyObject *const *values,
         return NULL;
     const enum py_operation effective =
         py_effective_operation(operation, in->dtype, problem.result);
-    problem.op = py_operation_names[effective];
+    problem.op = py_rules[effective].name;
     problem.may_convert = py_given(values[DTYPE]) || py_given(out);
     if (py_choose(state, &problem, values[VARIANT], values[BLOCK], values[DEVICE], &target))
         return NULL;

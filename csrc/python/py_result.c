@@ -241,17 +241,17 @@ PyObject *py_with_initial(struct py_state *state, enum py_operation operation, P
 
 PyObject *py_of_nothing(struct py_state *state, enum py_operation operation, PyObject *initial,
                         enum dtype result) {
-    static const int identities[PY_OP_COUNT] = {[PY_OP_prod] = 1, [PY_OP_and] = -1};
     if (py_given(initial))
         return initial_0d(initial, result);
-    if (initial || operation == PY_OP_min || operation == PY_OP_max) {
+    const char *text = py_rules[operation].identity;
+    if (initial || !*text) {
         PyErr_Format(
             PyExc_ValueError,
             "zero-size array to reduction operation %s which has no identity; pass initial=",
-            py_operation_ufuncs[operation]);
+            py_rules[operation].ufunc);
         return NULL;
     }
-    PyObject *identity = PyLong_FromLong(identities[operation]);
+    PyObject *identity = PyLong_FromString(text, NULL, 10);
     PyObject *array = identity ? cast_0d(state, PyArray_FROM_O(identity), result) : NULL;
     Py_XDECREF(identity);
     return array;

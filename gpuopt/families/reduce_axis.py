@@ -27,17 +27,10 @@ from gpuopt.util.errors import AxisError
 from gpuopt.util.float_state import in_default_float_state
 from gpuopt.util.names import unknown_name
 
-UFUNCS = {
-    "sum": np.add,
-    "prod": np.multiply,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-}
-IDENTITIES = {"sum": 0, "prod": 1, "and": -1, "or": 0, "xor": 0, "any": 0, "all": 1, "count": 0}
-OTHERS = ("mean", "any", "all", "count", "argmin", "argmax")  # operations of this module only
+RULES = {rule["name"]: rule for rule in _core.rules()}  # numpy_rules.def
+UFUNCS = {op: getattr(np, rule["ufunc"]) for op, rule in RULES.items() if rule["ufunc"]}
+IDENTITIES = {op: int(rule["identity"]) for op, rule in RULES.items() if rule["identity"]}
+OTHERS = tuple(op for op in RULES if op not in UFUNCS)  # operations of this module only
 _ON_LADDER = frozenset("?ilqfd")  # the kernels' dtypes by character: comparing names costs more
 
 
@@ -94,7 +87,7 @@ def serves_whole(
     if dtype is not None:
         result = named_dtype(dtype)
     elif isinstance(out, np.ndarray):
-        result = _for_out(op, given, out.dtype)
+        result = result_dtype(op, given, None, out.dtype)
     if is_bfloat16(given) or (result is not None and is_bfloat16(result)):
         return True
     if on_ladder(given, op, result) or (result is not None and on_ladder(result, op, result)):
@@ -136,53 +129,28 @@ def axes_of(axis: object, ndim: int, op: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _for_out(op: str, given: np.dtype, out: np.dtype) -> np.dtype:
-    """Return the dtype to compute in if an array of dtype `out` receives the result.
-
-    Sums and products of integers use `out`; other operations use NumPy's promotion of both.
-    """
-    if not supported(out):
-        raise TypeError(
-            f"out: dtype {out} is not supported; name another to compute in with dtype="
-        )
-    if given.kind in "biu" and out.kind in "iu":
-        return out if op in ("sum", "prod") else given
-    if given == out:
-        return given
-    wide = [np.dtype(np.float32) if is_bfloat16(each) else each for each in (given, out)]
-    return np.result_type(*wide)
-
-
 def result_dtype(op: str, given: np.dtype, dtype: object, out: np.dtype | None) -> np.dtype:
     """Return the dtype that the operation computes in and returns, by NumPy's rules.
 
     `out` is the dtype of an array that receives the result.
     """
-    if op in PLACES or op in TRUTHS:
-        if dtype is not None:
-            raise ValueError(f"dtype: op={op!r} has a result of its own; leave dtype out")
-        return np.dtype(bool if op in ("any", "all") else np.int64)
-    if dtype is not None:
-        result = named_dtype(dtype).newbyteorder("=")
-    elif out is not None or op == "mean":
-        if op == "mean" and given.kind in "biu":
-            given = np.dtype(np.float64)
-        result = given if out is None else _for_out(op, given, out.newbyteorder("="))
-    elif op in ("sum", "prod") and given.kind in "biu":
-        return np.dtype(np.uint64 if given.kind == "u" else np.int64)
-    else:  # not the other of two C types with the same size
-        return given if given.kind == "V" else np.dtype(given.str)
+    named = None if dtype is None else named_dtype(dtype).newbyteorder("=")
+    if out is not None and named is None and RULES[op]["dtype"]:
+        if not supported(out):
+            raise TypeError(
+                f"out: dtype {out} is not supported; name another to compute in with dtype="
+            )
+        out = out.newbyteorder("=")
+    result = _core.result_dtype(op, given, named, out)
     if not supported(result):
         raise TypeError(f"dtype: {result} is not supported; {TYPES}")
-    return result
+    # Not the other of two C types with the same size.
+    return result if named is not None or result.kind == "V" else np.dtype(result.str)
 
 
 def check_kind(op: str, dtype: np.dtype) -> None:
     """Raise TypeError if an operation does not accept elements of a dtype."""
-    kind = kind_of(dtype)
-    if (kind == "c" and op not in ("sum", "prod", "mean", *TRUTHS)) or (
-        kind not in "biu" and op in ("and", "or", "xor")
-    ):
+    if kind_of(dtype) not in RULES[op]["kinds"]:
         raise TypeError(f"array: op={op!r} does not support dtype {name_of(dtype)}")
 
 

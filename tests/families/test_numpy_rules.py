@@ -8,6 +8,7 @@ import pytest
 from conftest import kinds
 
 import gpuopt
+from gpuopt import _core
 
 DEVICES = kinds()
 FLOATS = ("float16", "float32", "float64")
@@ -204,3 +205,57 @@ def test_missing_values_of_pandas_are_refused():
                 gpuopt.reduce(each, "max", device="cpu")
     assert gpuopt.reduce(pd.Series([1, 2], dtype="Int64"), device="cpu") == 3
     assert np.isnan(gpuopt.reduce(pd.Series([1.0, np.nan]), device="cpu"))
+
+
+@pytest.mark.parametrize("rule", _core.rules(), ids=lambda rule: rule["name"])
+def test_the_table_of_rules_is_numpys(rule):
+    """Kinds, results' dtypes and identities, against NumPy's own functions."""
+    op, name = rule["name"], {"min": "amin", "max": "amax", "count": "count_nonzero"}
+    function = getattr(np, rule["ufunc"] or name.get(op, op))
+    function = function.reduce if rule["ufunc"] else function
+    for kind, result in zip("biufc", rule["results"], strict=True):
+        chars = {"b": "?", "i": "bhiq", "u": "BHIQ", "f": "fd", "c": "FD"}[kind]
+        for given in map(np.dtype, chars):
+            array = np.ones(3, given)
+            if kind not in rule["kinds"]:
+                with pytest.raises(TypeError, match=given.name):
+                    gpuopt.reduce(array, op, device="cpu")
+                continue
+            want = np.asarray(function(array)).dtype
+            assert (np.dtype(result) if result else given) == want, (op, given)
+            assert _core.result_dtype(op, given, None, None) == want
+            assert gpuopt.reduce(array, op, device="cpu").dtype == want
+            for out in map(np.dtype, "iqfd"):  # a result of the promotion, cast to `out`
+                got = (
+                    gpuopt.reduce(array, op, axis=0, out=np.zeros((), out), device="cpu")
+                    if (
+                        rule["ufunc"]
+                        and kind != "c"
+                        and not (out.kind == "f" and op in ("and", "or", "xor"))
+                    )
+                    else None
+                )
+                assert got is None or got == function(array, dtype=None), (op, given, out)
+    empty = np.ones(0, "?" if op in ("and", "or", "xor") else "f8")
+    if rule["identity"]:
+        assert gpuopt.reduce(empty, op, device="cpu") == function(empty)
+        assert function(empty) == np.array(int(rule["identity"])).astype(function(empty).dtype)
+    elif op == "mean":
+        assert np.isnan(gpuopt.reduce(empty, op, device="cpu"))
+    else:
+        with pytest.raises(ValueError, match=r"empty|zero-size"):
+            gpuopt.reduce(empty, op, device="cpu")
+    for accepted, option in ((rule["dtype"], {"dtype": "i8"}), (rule["initial"], {"initial": 1})):
+        if accepted:
+            gpuopt.reduce(np.ones(3, int), op, device="cpu", **option)
+        else:
+            with pytest.raises(ValueError, match=next(iter(option))):
+                gpuopt.reduce(np.ones(3, int), op, device="cpu", **option)
+
+
+def test_private_functions_of_the_rules_refuse_other_arguments():
+    for wrong in ((), ("sum", 7, None, None), (7, np.dtype("i4"), None, None)):
+        with pytest.raises(TypeError):
+            _core.result_dtype(*wrong)
+    with pytest.raises(ValueError, match="median"):
+        _core.result_dtype("median", np.dtype("i4"), None, None)
