@@ -159,7 +159,7 @@ struct sim_finding {
     const char *other_access, *other_file;
     unsigned other_line, other_ptx_line;
     int is_first;   /* the finding describes the other access */
-    uint64_t times; /* occurrences; counting ends at some 10,000 */
+    uint64_t times; /* occurrences, up to some 10,000; 0: not counted, of races between blocks */
     char text[800]; /* the whole message, with the fix */
 };
 

@@ -22,9 +22,13 @@ def _line(found: Finding | OtherAccess) -> int:
     return place(found.file, found.line) if found.file and found.line else found.ptx_line
 
 
+def _told(found: Finding) -> str:
+    return f"{found.text}; {found.times:,} times" if found.times else found.text
+
+
 def _advice(found: Finding, rule: str, text: str, remedy: str, **more: Any) -> Advice:
     fields = {
-        "evidence": f"{found.text}; {found.times:,} times",
+        "evidence": _told(found),
         "file": found.file,
         "kernel": found.kernel,
         "line": _line(found),
@@ -103,7 +107,7 @@ def _overflow_advice(evidence: Evidence, found: Finding) -> Advice | None:
                 "The index does not fit into its integer type and wraps around.",
                 "Compute the index in 64 bits: long long i = (long long)blockIdx.x * blockDim.x + "
                 "threadIdx.x, or cast the first factor to size_t.",
-                evidence=f"{numbers}{found.text}; {found.times:,} times",
+                evidence=f"{numbers}{_told(found)}",
                 reason="An int holds up to 2,147,483,647. A product of ints is an int, even if its "
                 "result becomes an address of 64 bits.",
                 source=f"{GUIDE}, integer arithmetic; C++17 [expr.pre]",

@@ -92,7 +92,8 @@ class Finding:
     address : int
         In bytes, in the memory space that `kind` names.
     times : int
-        The number of times that this line caused it in this launch.
+        The number of times that this line caused it in this launch. 0: not counted, as of races in
+        global memory of several blocks, which depend on the host's threads.
     space : str
         "global", "shared", "local", ...; "" if the finding is not about an access to memory.
     access : str

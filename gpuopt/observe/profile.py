@@ -43,7 +43,7 @@ WHOLE_MOST = 120  # lines of a file that is listed whole
 
 _SHOWN = {
     "found": lambda each: each.kind,
-    "times": lambda each: f"{each.times:,}",
+    "times": lambda each: f"{each.times:,}" if each.times else "",
     "kernel": lambda each: each.kernel,
     "where": lambda each: (
         f"{PurePath(each.file).name}:{each.line}" if each.file else f"PTX line {each.ptx_line}"

@@ -61,8 +61,7 @@ def numbers(data):
 def test_stored_outputs_are_those_of_a_new_run(name):
     """Compare numbers and kinds of pictures.
 
-    Cells tagged "varies" show times, the machine, or how often blocks raced, which depends on the
-    order of the host's threads.
+    Cells tagged "varies" show times or the machine.
     """
     for before, after in zip(stored(name).cells, executed(name).cells, strict=False):
         if before.cell_type != "code" or "varies" in before.metadata.get("tags", []):

@@ -241,7 +241,10 @@ void sim_findings_merge(struct sim_run *run) {
     for (uint32_t i = 0; i < count; i++)
         if (found[i].kept) {
             found[kept] = found[i];
-            found[kept++].finding.times = found[i].kept;
+            found[kept++].finding.times =
+                found[i].finding.kind == SIM_FIND_GLOBAL_RACE && run->total_blocks > 1
+                    ? 0 /* it depends on the host's threads */
+                    : found[i].kept;
         }
     run->found_count = kept;
     if (run->collect)
