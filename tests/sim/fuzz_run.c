@@ -10,7 +10,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void run(struct sim_gpu *gpu, struct sim_kernel *kernel, uint64_t address) {
-    static const uint32_t shapes[2][2] = {{2, 40}, {3, 64}};
+    static const uint32_t shapes[3][2] = {{2, 40}, {3, 64}, {3, 64}};
     struct sim_kernel_info info;
     struct sim_report *report;
     struct sim_error error;
@@ -20,7 +20,7 @@ static void run(struct sim_gpu *gpu, struct sim_kernel *kernel, uint64_t address
         return;
     for (size_t i = 0; i < 64; i++)
         params[i] = address + i * 64;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         struct sim_launch launch = {0};
         launch.kernel = kernel;
         launch.grid[0] = shapes[i][0];
@@ -30,6 +30,7 @@ static void run(struct sim_gpu *gpu, struct sim_kernel *kernel, uint64_t address
         launch.param_buffer = params;
         launch.param_buffer_bytes = info.param_bytes;
         launch.flags = i ? SIM_LAUNCH_COLLECT : SIM_LAUNCH_COOPERATIVE;
+        launch.seed = i == 2 ? info.instructions | 1u : 0; /* in an order of warps */
         sim_launch(gpu, &launch, &report, &error);
         sim_report_free(report);
     }

@@ -8,6 +8,17 @@
 enum sim_stop sim_exec(struct sim_worker *worker, struct sim_warp *warp, struct sim_split *split,
                        uint64_t budget);
 
+/* ---- sim_call.c ---- */
+/* Returns 1 when the launch ends. */
+int sim_call(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split, uint32_t pc,
+             uint32_t mask, uint32_t function);
+void sim_call_return(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split,
+                     uint32_t mask);
+/* Lanes that call one function call it together; the others follow, and all meet after the call.
+ * Returns 1 when a finding ends the launch, -1 when out of memory. */
+int sim_call_indirect(struct sim_worker *w, struct sim_warp *warp, struct sim_split *split,
+                      uint32_t pc, uint32_t mask, uint8_t *regs);
+
 /* ---- sim_exec_lane.c ---- */
 void sim_exec_modified(struct sim_worker *w, const struct sim_insn *in, uint8_t *d,
                        const uint8_t *regs);
