@@ -217,9 +217,7 @@ static PyObject *module_texture_read(struct ptx_module *self, PyObject *argument
             self, &unlocked,
             self->kind->texture_read(self->queue->device, handle, to.buf, (size_t)to.len));
     PyBuffer_Release(&to);
-    if (failed)
-        return NULL;
-    Py_RETURN_NONE;
+    return failed ? NULL : Py_NewRef(Py_None);
 }
 
 static PyObject *module_free(struct ptx_module *self, PyObject *argument) {
