@@ -134,6 +134,10 @@ static struct plane plane_of(const struct sim_texture *t, const uint8_t *data, u
                           (int)(periodic && !is_scaled(t) ? SIM_TEX_CLAMP : t->outside), as_float};
 }
 
+static int64_t to_index(double x) {
+    return !(x > -1e9) ? -1000000000 : x > 1e9 ? 1000000000 : (int64_t)floor(x);
+}
+
 /* The texel that a coordinate means; -1: the border. */
 static int64_t inside(int64_t i, uint32_t size, int outside) {
     const int64_t n = size;
@@ -191,7 +195,7 @@ static void texel(const struct plane *p, const int64_t at[3], uint32_t out[4]) {
             if (p->as_float)
                 memcpy(&out[c], &p->t->border[c], 4);
             else
-                out[c] = (uint32_t)(int64_t)p->t->border[c];
+                out[c] = (uint32_t)to_index((double)p->t->border[c]);
         return;
     }
     const uint64_t index =
@@ -203,10 +207,6 @@ static void texel(const struct plane *p, const int64_t at[3], uint32_t out[4]) {
 /* ---- filters ---- */
 
 static double fixed_fraction(double x) { return floor((x - floor(x)) * 256 + 0.5) / 256; }
-
-static int64_t to_index(double x) {
-    return !(x > -1e9) ? -1000000000 : x > 1e9 ? 1000000000 : (int64_t)floor(x);
-}
 
 /* Interpolates between the texels around a point. Measured on an H200 for two dimensions: the
  * product of both fractions is also rounded to 8 bits, and the four weights derive from it so that
