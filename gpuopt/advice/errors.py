@@ -372,6 +372,27 @@ def plain(evidence: Evidence, found: Finding) -> Advice:
     return _advice(found, rule, text, "See the finding; it names the place and the remedy.")
 
 
+def _first_unwritten(evidence: Evidence) -> int:
+    """Return the line of a block's first load of shared memory that it has not stored; 0: none.
+
+    The finding is at the value's use, a sum later perhaps.
+    """
+    for block in evidence.blocks[:1]:
+        shared = block.events[
+            (block.events["space"] == block.spaces.index("shared")) & (block.events["mask"] != 0)
+        ]
+        stored = np.zeros(1 << 18, bool)
+        for event in shared:
+            lanes = (event["mask"] >> np.arange(32, dtype=np.uint32) & 1).astype(bool)
+            offsets = event["address"][lanes][:, None] + np.arange(event["bytes"], dtype=np.uint64)
+            offsets = offsets[offsets < len(stored)]
+            if block.kinds[event["access"]] == "store":
+                stored[offsets] = True
+            elif not stored[offsets].all():
+                return block.code.ops[event["instruction"]].line
+    return 0
+
+
 def uninitialised(evidence: Evidence, found: Finding) -> Advice:
     """Return the advice on a read of a value that nobody wrote."""
     if found.space == "shared":
@@ -381,6 +402,7 @@ def uninitialised(evidence: Evidence, found: Finding) -> Advice:
             "Shared memory is used that no thread of the block has written.",
             "Write every element before it is read: zero the array first (each thread its own "
             "elements, then __syncthreads()), or load the border (halo) as well.",
+            line=_first_unwritten(evidence) or _line(found),
             reason="Shared memory is not cleared: it holds what an earlier block left there.",
             source=f"{GUIDE}, shared memory; deck D1, stencil's halo",
         )

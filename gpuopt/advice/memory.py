@@ -370,7 +370,8 @@ def same_address_atomics(evidence: Evidence) -> Iterator[Advice]:
             continue
         scale = evidence.counters.warps / block.warps
         waiting = site.count * site.same * lanes * scale
-        waiting /= evidence.multiprocessors if site.space == "shared" else 1
+        apart = any("%ctaid" in op.text for op in block.code.slice(site.op.address))
+        waiting /= evidence.multiprocessors if site.space == "shared" or apart else 1
         gain = 1 - evidence.time / evidence.combined({"atomics": waiting})
         if gain < LEAST_GAIN:
             continue

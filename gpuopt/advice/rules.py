@@ -106,8 +106,7 @@ RULES = (
 
 # Rules on the launch as a whole: those on a line come before them, for the line is the cause.
 OF_THE_LAUNCH = {
-    "low-occupancy", "occupancy-cliff", "block-size", "grid-too-small", "tail", "unequal-blocks",
-    "bytes-in-flight",
+    "low-occupancy", "occupancy-cliff", "block-size", "grid-too-small", "tail", "bytes-in-flight",
 }  # fmt: skip
 # Advice that is left out if another rule names its cause.
 EXPLAINED_BY = {

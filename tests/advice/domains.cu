@@ -537,3 +537,246 @@ __global__ void curl(const float *u, float *v) { /*!*/
     int i = ((blockIdx.y * gridDim.x + blockIdx.x) * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
     if (i > 0 && i < 131072) v[i] = u[i] - u[i - 1];
 }
+//// jacobi sweep over rows without a border test | bounds-check | jacobi((4, 16), (32, 4), r(128 * 64), z(128 * 64), 128, 64)
+__global__ void jacobi(const float* __restrict__ a, float* __restrict__ b, int nx, int ny)
+{
+    const int ix = threadIdx.x + blockIdx.x * blockDim.x;
+    const int iy = threadIdx.y + blockIdx.y * blockDim.y;
+    const int id = iy * nx + ix;
+    if (ix > 0 && ix < nx - 1) {
+        b[id] = 0.25f * (a[id - 1] + a[id + 1]
+                       + a[id - nx] /*!*/
+                       + a[id + nx]);
+    }
+}
+//// histogram bin beyond the table | bounds-check | vote(8, 128, i(1024, 70), zi(64), 1024)
+__global__ void vote(const int* label, int* count, int n)
+{
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x)
+        atomicAdd(&count[label[i]], 1); /*!*/
+}
+//// rolling mean in shared memory without the second barrier | missing-syncthreads | rolling(4, 128, r(512 + 8), z(512), 5)
+__global__ void rolling(const float* px, float* ma, int rounds)
+{
+    __shared__ float buf[128];
+    float v = px[blockIdx.x * 128 + threadIdx.x];
+    for (int r = 0; r < rounds; ++r) {
+        buf[threadIdx.x] = v;
+        __syncthreads();
+        float right = threadIdx.x < 127 ? buf[threadIdx.x + 1] : v; /*!*/
+        v = 0.5f * (v + right);
+    }
+    ma[blockIdx.x * 128 + threadIdx.x] = v;
+}
+//// broadcast by thread 0 then read | missing-syncthreads | centre(16, 128, r(2048), z(2048))
+struct Stats { float mean, scale; };
+__global__ void centre(const float* x, float* y)
+{
+    __shared__ Stats st;
+    const float* mine = x + blockIdx.x * blockDim.x;
+    if (threadIdx.x == 0) {
+        float s = 0;
+        for (int k = 0; k < 128; ++k) s += mine[k];
+        st.mean = s / 128; st.scale = 2.f;
+    }
+    y[blockIdx.x * blockDim.x + threadIdx.x] = (mine[threadIdx.x] - st.mean) * st.scale; /*!*/
+}
+//// barrier in one arm of a switch | divergent-barrier | stage(2, 96, r(192), z(192))
+__global__ void stage(const float* x, float* y)
+{
+    __shared__ float s[96];
+    int t = threadIdx.x;
+    s[t] = x[blockIdx.x * 96 + t];
+    __syncthreads();
+    switch (t / 32) {
+    case 0: s[t] *= 2.f; break;
+    case 1:
+        s[t] += 1.f;
+        __syncthreads(); /*!*/
+        break;
+    default: break;
+    }
+    y[blockIdx.x * 96 + t] = s[t];
+}
+//// argmin by a plain write | racing-update | argmin(4, 128, r(512), full(1, 512), full(1, 0))
+__global__ void argmin(const float* cost, int* best, int* where)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    int c = (int)(cost[i] * 1000);
+    if (c < best[0]) {
+        best[0] = c; /*!*/
+    }
+}
+//// weights of a graph | racing-update | degree_sum(16, 64, i(1024, 30), i(1024, 30), r(1024), z(30))
+__global__ void degree_sum(const int* src, const int* dst, const float* w, float* strength)
+{
+    int e = blockIdx.x * blockDim.x + threadIdx.x;
+    atomicAdd(strength + src[e], w[e]);
+    strength[dst[e]] += w[e]; /*!*/
+}
+//// producer block and consumer block | unordered-blocks | pipeline(2, 64, r(64), z(64), z(64))
+__global__ void pipeline(const float* in, float* mid, float* out)
+{
+    int t = threadIdx.x;
+    if (blockIdx.x == 0)
+        mid[t] = in[t] * 3.f;
+    else
+        out[t] = mid[63 - t]; /*!*/
+}
+//// array of complex numbers, only the real part | uncoalesced | realpart(256, 256, r(65536 * 8), z(65536))
+struct Cell { double re, im; float4 meta; };
+__global__ void realpart(const float* cells, float* re)
+{
+    size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    re[i] = 0.5f * cells[8 * i]; /*!*/
+}
+//// column major in a c array | uncoalesced | colmajor((16, 64), (16, 16), r(256 * 1024), z(256 * 1024), 1024)
+__global__ void colmajor(const float* A, float* B, int ld)
+{
+    int r = blockIdx.x * blockDim.x + threadIdx.x;
+    int c = blockIdx.y * blockDim.y + threadIdx.y;
+    float v = A[r * ld + c]; /*!*/
+    B[c * 256 + r] = v * v;
+}
+//// local transposes with 16 by 16 doubles | bank-conflicts | tpose((32, 32), (16, 16), d(512 * 512), dz(512 * 512), 512)
+template <class T> __device__ void body(const T* a, T* b, int n)
+{
+    __shared__ T t[16][16];
+    int x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y;
+    t[threadIdx.y][threadIdx.x] = a[y * n + x];
+    __syncthreads();
+    b[(blockIdx.x * 16 + threadIdx.y) * n + blockIdx.y * 16 + threadIdx.x] = t[threadIdx.x][threadIdx.y]; /*!*/
+}
+extern "C" __global__ void tpose(const double* a, double* b, int n) { body<double>(a, b, n); }
+//// reflection by cases of the lane | divergence | noise(256, 128, r(32768), z(32768))
+__device__ float heavy(float v, int n) { for (int k = 0; k < n; ++k) v = v * v * 0.5f + 0.1f; return v; }
+__global__ void noise(const float* x, float* y)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float v = x[i];
+    switch (threadIdx.x % 4) { /*!*/
+    case 0: v = heavy(v, 40); break;
+    case 1: v = sinf(heavy(v, 40)); break;
+    case 2: v = sqrtf(heavy(v, 40)); break;
+    default: v = heavy(1.f - v, 40);
+    }
+    y[i] = v;
+}
+//// pendulum with a double pi | double-literal | swing(64, 128, r(8192), z(8192), 0.01)
+__global__ void swing(const float* theta, float* next, float dt)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float w = theta[i];
+    next[i] = w - dt * 9.81 / 2.5 * w; /*!*/
+}
+//// sort keys in 100 KB of shared memory | low-occupancy | keys(264, 128, r(264 * 128), z(264 * 128), shared=100000)
+extern __shared__ float pool[];
+__global__ void keys(const float* x, float* y) /*!*/
+{
+    int g = blockIdx.x * blockDim.x + threadIdx.x;
+    float s = 0.f;
+    for (int k = 0; k < 64; ++k) { pool[threadIdx.x] = x[(g + k * 4096) % 33792]; s += pool[threadIdx.x]; }
+    y[g] = s;
+}
+//// two blocks reduce a long signal | grid-too-small | rms(2, 1024, r(1 << 20), z(2), 1 << 19)
+__global__ void rms(const float* sig, float* part, int each) /*!*/
+{
+    float acc = 0.f;
+    const float* mine = sig + (size_t)blockIdx.x * each;
+    for (int k = threadIdx.x; k < each; k += 1024) acc = fmaf(mine[k], mine[k], acc);
+    for (int o = 16; o; o /= 2) acc += __shfl_xor_sync(0xffffffffu, acc, o);
+    if (threadIdx.x % 32 == 0) atomicAdd(part + blockIdx.x, acc);
+}
+//// pairs above the diagonal | unequal-blocks | pairs(264, 256, r(1056 * 4), z(264), 1056)
+__global__ void pairs(const float4* p, float* e, int n)
+{
+    float acc = 0.f;
+    for (int i = blockIdx.x * 4; i < blockIdx.x * 4 + 4; ++i)
+        for (int j = i + 1 + threadIdx.x; j < n; j += blockDim.x) { /*!*/
+            float dx = p[i].x - p[j].x, dy = p[i].y - p[j].y;
+            for (int k = 0; k < 16; ++k) acc += __expf(-dx * dx - dy * dy * k);
+        }
+    atomicAdd(e + blockIdx.x, acc);
+}
+//// barrier between independent elements | unneeded-barrier | brighten(512, 128, r(65536 * 4), z(65536 * 4))
+__global__ void brighten(const float* in, float* out)
+{
+    int base = blockIdx.x * 512 + threadIdx.x;
+    for (int k = 0; k < 4; ++k) {
+        out[base + 128 * k] = fminf(1.f, in[base + 128 * k] * 1.2f);
+        __syncthreads(); /*!*/
+    }
+}
+//// codebook by class of the thread | constant-addresses | dequant(256, 128, i(32768, 64), z(32768))
+__constant__ float book[64];
+__device__ float look(int k) { return book[k]; /*!*/ }
+__global__ void dequant(const int* code, float* v)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    v[i] = look(code[i]);
+}
+//// count of positives by one counter in shared memory | atomic-contention | positives(256, 256, r(65536), zi(256))
+__global__ void positives(const float* x, int* n)
+{
+    __shared__ int c;
+    if (threadIdx.x == 0) c = 0;
+    __syncthreads();
+    if (x[blockIdx.x * blockDim.x + threadIdx.x] >= 0.f) atomicAdd(&c, 1); /*!*/
+    __syncthreads();
+    if (threadIdx.x == 0) n[blockIdx.x] = c;
+}
+//// gcd by euclid | integer-division | gcds(128, 128, i(16384, 9999), i(16384, 9999), zi(16384))
+__global__ void gcds(const int* a, const int* b, int* g)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    int x = a[i] + 1, y = b[i] + 1;
+    while (y) {
+        int r = x % y; /*!*/
+        x = y; y = r;
+    }
+    g[i] = x;
+}
+//// tensor offset of more than 2 to the 31 elements | index-overflow | slice4(1, 128, 70000, r(128), z(128))
+__global__ void slice4(int batch, const float* t, float* out)
+{
+    int stride = 256 * 256;
+    int off = batch * stride; /*!*/
+    out[threadIdx.x] = t[off + threadIdx.x];
+}
+//// shared array summed before anybody filled it | uninitialised-shared | energies(4, 64, r(256), z(4))
+__global__ void energies(const float* v, float* e)
+{
+    __shared__ float lane[128];
+    lane[threadIdx.x] = v[blockIdx.x * 64 + threadIdx.x];
+    __syncthreads();
+    for (int h = 64; h > 0; h >>= 1) {
+        if (threadIdx.x < h) lane[threadIdx.x] += lane[threadIdx.x + h]; /*!*/
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) e[blockIdx.x] = lane[0];
+}
+//// vertices of 24 bytes, one field written | partial-sectors | heights(256, 256, r(65536), z(65536 * 4))
+struct Vertex { float x, y, z, w; };
+__global__ void heights(const float* h, Vertex* v)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    v[i].z = h[i] * 10.f; /*!*/
+}
+//// counter in shared memory set to zero without a barrier | missing-syncthreads | passed(4, 256, r(1024), zi(4))
+__global__ void passed(const float* score, int* n)
+{
+    __shared__ int c;
+    if (threadIdx.x == 0) c = 0;
+    if (score[blockIdx.x * blockDim.x + threadIdx.x] > 0.25f) atomicAdd(&c, 1); /*!*/
+    __syncthreads();
+    if (threadIdx.x == 0) n[blockIdx.x] = c;
+}
+//// total set to zero by the first block | unordered-blocks | total(16, 64, r(1024), z(1))
+__global__ void total(const float* x, float* sum)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i == 0) *sum = 0.f;
+    float v = x[i];
+    for (int o = 16; o; o >>= 1) v += __shfl_down_sync(~0u, v, o);
+    if (threadIdx.x % 32 == 0) atomicAdd(sum, v); /*!*/
+}

@@ -285,6 +285,10 @@ void sim_find_left(struct sim_worker *w, const struct sim_warp *warp, uint32_t p
                      sim_place_text(run, pc, space, address, from, sizeof from), to);
         const uint64_t times = slot->finding.times;
         fill_finding(w, warp, pc, lane, &slot->finding);
+        slot->finding.address = address;
+        slot->finding.space = space == SIM_S_REG ? NULL : sim_space_name(space);
+        slot->finding.access = slot->finding.space ? "read" : NULL;
+        slot->finding.bytes = slot->finding.space ? bytes : 0;
         slot->finding.times = times;
         write_text(k, pc, &slot->finding, what);
         slot->block = warp->block->linear;

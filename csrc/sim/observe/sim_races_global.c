@@ -144,8 +144,10 @@ static int global_word(const struct view *v, struct sim_region *region, uint64_t
     if (read >> 56 != v->launch)
         read = 0;
     const struct sim_race_cell reads = unpack_global(read, read ? *after.pc : 0);
+    int hidden = 0; /* an atomic must not hide a plain write that others do not follow yet */
     if (old >> 56 == v->launch) {
         const struct sim_race_cell c = unpack_global(old, *cell.pc);
+        hidden = v->atomic && c.write && !c.atomic;
         const int joined = joins(&c, &mine);
         if ((v->writes || c.write) && !joined && sim_race_conflicts(v, &c, &mine, global_ordered))
             return 1;
@@ -173,7 +175,7 @@ static int global_word(const struct view *v, struct sim_region *region, uint64_t
             join_readers(v, &c, &mine);
         }
     }
-    if (v->writes || !v->atomic)
+    if ((v->writes && !hidden) || !v->atomic)
         put(cell, pack_global(&mine, v->launch), v->pc);
     return 0;
 }

@@ -76,8 +76,10 @@ static int shared_word(const struct view *v, uint64_t word, const struct sim_rac
     uint64_t *writer = &r->writers[word], *reader = &r->readers[word];
     const uint32_t x = v->warp->index;
     struct sim_race_cell now = *mine;
+    int hidden = 0; /* an atomic must not hide a plain write that others do not follow yet */
     if (*writer) {
         struct sim_race_cell c = unpack_shared(*writer, 1);
+        hidden = v->atomic && !c.atomic && *writer >= v->before;
         if (!is_flag(v, &c) && sim_race_conflicts(v, &c, mine, shared_ordered))
             return 1;
         if (v->writes && joins(&c, mine))
@@ -89,7 +91,8 @@ static int shared_word(const struct view *v, uint64_t word, const struct sim_rac
             if (!is_flag(v, &c) && sim_race_conflicts(v, &c, mine, shared_ordered))
                 return 1;
         }
-        *writer = pack_shared(&now);
+        if (!hidden)
+            *writer = pack_shared(&now);
         return 0;
     }
     if (v->atomic)
