@@ -190,7 +190,7 @@ def race(evidence: Evidence, found: Finding) -> Advice:
         if theirs and theirs != mine
         else f"line {line_of(mine)}"
     )
-    if other.block != found.block:
+    if other.block != found.block or _of_all_blocks(evidence, found):
         return _advice(
             found,
             "unordered-blocks",
@@ -228,6 +228,14 @@ def race(evidence: Evidence, found: Finding) -> Advice:
         "written, or overwrite what the other still reads.",
         source=f"{GUIDE}, thread synchronisation; deck D1, stencil",
     )
+
+
+def _of_all_blocks(evidence: Evidence, found: Finding) -> bool:
+    """Tell whether each block accesses the element of a finding: a barrier of one is not enough."""
+    code, ops = evidence.code, _ops_at(evidence, found)
+    if not code or not ops or found.space != "global" or evidence.block_count < 2:
+        return False
+    return not any("%ctaid" in each.text for op in ops for each in code.slice(op.address))
 
 
 def _of_several_warps(evidence: Evidence, line: int) -> bool:
