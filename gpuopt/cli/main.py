@@ -312,11 +312,13 @@ def _told(error: Exception) -> str:
     """Return an error as a user's message; for one that gpuopt did not mean, how to learn more."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
-    expected = ValueError | RuntimeError | MemoryError | ImportError | OSError
-    names_argument = isinstance(error, TypeError) and re.match(r"-*\w[\w :<>,]*: ", str(error))
-    if isinstance(error, expected) or names_argument:
-        return str(error)
-    return f"{type(error).__name__}: {error} (--traceback shows where)"
+    text = str(error)
+    own = RuntimeError | MemoryError | ImportError | OSError | gpuopt.CompileError | gpuopt.PTXError
+    if isinstance(error, own):
+        return text
+    argument = isinstance(error, ValueError | TypeError) and re.match(r"-*\w[^'\n]*?: ", text)
+    kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+    return text if argument else f"{kind}{text} (--traceback shows where)"
 
 
 def main() -> int:

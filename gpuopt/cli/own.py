@@ -145,7 +145,7 @@ class Own:
         if len(self.given) != expected:
             raise ValueError(
                 f"--args: {self.kernel.name}({parameters(self.kernel, path)}) has {expected} "
-                f"parameter{'s' * (expected != 1)}, but {len(self.given)} arguments were given"
+                f"parameter{'s' * (expected != 1)}, but --args has {len(self.given)}"
             )
         if arguments.block is None:
             raise ValueError("--block: a kernel of your own needs its threads per block, as 256")

@@ -236,7 +236,7 @@ def test_parameters_are_those_of_the_source(tmp_path):
         pytest.skip(done.stderr)
     assert sorted(done.stdout.splitlines()) == ["all(float *x)", "twice<double>(T *x, int n)"]
     done = run("run", str(path), "twice", "--block", "32", "--device", "sim", "--args", "2")
-    assert "twice<double>(T *x, int n) has 2 parameters, but 1 argument" in done.stderr
+    assert "twice<double>(T *x, int n) has 2 parameters, but --args has 1" in done.stderr
     launch = ["--block", "32x1", "--device", "sim", "--args", "float32[32]=ones", "32"]
     done = run("run", str(path), "twice<float>", *launch)
     assert "twice<float> ran on sim:h200; it changed 1 array\n" in done.stdout, done.stderr
@@ -251,7 +251,7 @@ def test_parameters_are_those_of_the_source(tmp_path):
         (["scal", "--block", "32", "--args", "float32[32]", "2"], "did you mean 'scale'"),
         (
             ["--block", "32", "--args", "float32[32]"],
-            "scale(.u64, .f32) has 2 parameters, but 1",
+            "scale(.u64, .f32) has 2 parameters, but --args has 1",
         ),
         (["--args", "float32[32]", "2"], "--block: "),
         (["--block", "32", "--args", "flot32[32]", "2"], "did you mean 'float32'"),
