@@ -62,6 +62,7 @@ struct sim_warp {
     uint32_t split_count, current, rotations;
     uint64_t steps, waited; /* elapsed: executing, and waiting at barriers (see sim_occupancy.c) */
     uint64_t ahead;         /* steps of this turn, not yet in `steps` */
+    uint64_t spin_value;    /* read at spin_pc last */
     uint32_t spin_pc, spin_count;
     uint64_t rank, accesses; /* in an order: see sim_order.c */
     int delayed;

@@ -76,8 +76,8 @@ static int branch_indexed(struct sim_worker *w, struct sim_warp *warp, struct si
 
 /* A warp that reads the same value at the same instruction repeatedly waits for another: let others
  * run. */
-static int spinning(struct sim_warp *warp, uint32_t pc, int unchanged) {
-    if (warp->spin_pc == pc && unchanged) {
+static int spinning(struct sim_warp *warp, uint32_t pc, uint64_t value) {
+    if (warp->spin_pc == pc && warp->spin_value == value) {
         if (++warp->spin_count >= 16) {
             warp->spin_count = 15;
             return 1;
@@ -85,6 +85,7 @@ static int spinning(struct sim_warp *warp, uint32_t pc, int unchanged) {
     } else {
         warp->spin_count = 0;
         warp->spin_pc = pc;
+        warp->spin_value = value;
     }
     return 0;
 }
@@ -390,16 +391,14 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
                 }
                 split->patience++;
                 uint32_t lane = (uint32_t)__builtin_ctz(mask), bytes = in->dsize;
-                uint64_t before = 0, after = 0;
-                if (in->op == SIM_OP_LD && in->dst != SIM_NO_SLOT)
-                    memcpy(&before, regs + in->dst + lane * bytes, bytes);
+                uint64_t read = 0;
                 if (in->op == SIM_OP_LD ? sim_exec_load(w, warp, in, mask, regs, local_base)
                                         : sim_exec_store(w, warp, in, mask, regs, local_base))
                     goto failed;
                 code = warp->undefined ? run->watched : plain;
                 if (in->op == SIM_OP_LD && in->dst != SIM_NO_SLOT)
-                    memcpy(&after, regs + in->dst + lane * bytes, bytes);
-                if (in->op == SIM_OP_LD && spinning(warp, pc, before == after)) {
+                    memcpy(&read, regs + in->dst + lane * bytes, bytes);
+                if (in->op == SIM_OP_LD && spinning(warp, pc, read)) {
                     pc++;
                     stop = SIM_STOP_YIELD;
                     goto stopped;
@@ -428,14 +427,12 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
             }
             split->patience++;
             uint32_t lane = (uint32_t)__builtin_ctz(mask);
-            uint64_t before = 0, after = 1;
-            if (in->dst != SIM_NO_SLOT)
-                memcpy(&before, regs + in->dst + lane * in->dsize, in->dsize);
+            uint64_t read = 0;
             if (sim_exec_atomic(w, warp, in, mask, regs))
                 goto failed;
-            if (in->dst != SIM_NO_SLOT && (after = 0, 1))
-                memcpy(&after, regs + in->dst + lane * in->dsize, in->dsize);
-            if (spinning(warp, pc, before == after)) {
+            if (in->dst != SIM_NO_SLOT)
+                memcpy(&read, regs + in->dst + lane * in->dsize, in->dsize);
+            if (in->dst != SIM_NO_SLOT && spinning(warp, pc, read)) {
                 pc++;
                 stop = SIM_STOP_YIELD;
                 goto stopped;
