@@ -381,7 +381,7 @@ def plain(evidence: Evidence, found: Finding) -> Advice:
 
 
 def _first_unwritten(evidence: Evidence) -> int:
-    """Return the line of a block's first load of shared memory that it has not stored; 0: none.
+    """Return the line where a block first loads shared memory that it never stored; 0: none.
 
     The finding is at the value's use, a sum later perhaps.
     """
