@@ -12,7 +12,7 @@ EVERY = [case for case in values.cases() if case[4]]
 
 @pytest.fixture(scope="module")
 def module():
-    return gpuopt.load_ptx(values.module(100, EVERY), device="sim")
+    return gpuopt.load_ptx(values.module(100, EVERY), device="sim:b200")
 
 
 @pytest.mark.parametrize("number", range(len(EVERY)), ids=[case[0] for case in EVERY])
