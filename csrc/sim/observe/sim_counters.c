@@ -123,13 +123,19 @@ static uint64_t asked_bytes(const struct sim_access *a) {
     uint32_t count = 0;
     if (sim_linear(a))
         return (a->stride ? sim_lanes_in(a->mask) : 1) * (uint64_t)a->bytes;
-    if (a->group && a->mask == SIM_FULL && !a->step)
-        return (a->stride ? a->group : 1) * (uint64_t)a->bytes;
+    const int64_t step = a->step < 0 ? -a->step : a->step,
+                  stride = a->stride < 0 ? -a->stride : a->stride,
+                  width = stride * (a->group - 1) + (int64_t)a->bytes;
+    if (a->group && a->mask == SIM_FULL && (!step || step >= width))
+        return (a->stride ? a->group : 1) * (step ? SIM_LANES / a->group : 1) * (uint64_t)a->bytes;
+    uint64_t taken[4] = {0}; /* by hash: only lanes of one hash are compared */
     for (uint32_t m = a->mask; m; m &= m - 1) {
-        const uint64_t at = a->address[__builtin_ctz(m)];
+        const uint64_t at = a->address[__builtin_ctz(m)], hash = at * 0x9e3779b97f4a7c15u >> 56,
+                       bit = 1ull << (hash & 63);
         uint32_t same = 0;
-        for (uint32_t i = 0; i < count; i++)
+        for (uint32_t i = 0; taken[hash >> 6] & bit && i < count; i++)
             same |= seen[i] == at;
+        taken[hash >> 6] |= bit;
         seen[count] = at;
         count += !same;
     }
