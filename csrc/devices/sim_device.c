@@ -8,46 +8,11 @@
 #include "../host_threads.h"
 #include "../sim/sim.h"
 #include "sim_home.h"
+#include "sim_record.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const struct device_counter counters[] = {
-#define SIM_X(field, metric, meaning) {#field, metric, meaning},
-    SIM_COUNTERS(SIM_X)
-#undef SIM_X
-};
-enum { COUNTERS = sizeof counters / sizeof *counters };
-_Static_assert(sizeof(struct sim_counters) == COUNTERS * sizeof(uint64_t), "counters are uint64_t");
-
-static const char *const trace_spaces[] = {
-#define SIM_X(name) #name,
-    SIM_TRACE_SPACES(SIM_X) NULL
-#undef SIM_X
-};
-static const char *const trace_accesses[] = {
-#define SIM_X(name) #name,
-    SIM_TRACE_ACCESSES(SIM_X) NULL
-#undef SIM_X
-};
-#define FIELD(name, type) \
-    { #name, type, offsetof(struct sim_event, name) }
-static const struct device_field event_fields[] = {
-    FIELD(address, "(32,)u8"), FIELD(base, "u8"), FIELD(instruction, "u4"), FIELD(warp, "u4"),
-    FIELD(active, "u4"),       FIELD(mask, "u4"), FIELD(bytes, "u4"),       FIELD(space, "u1"),
-    FIELD(access, "u1"),       FIELD(part, "u1"),
-};
-#undef FIELD
-
-/* A launch that counters() has not reported yet. */
-struct record {
-    struct record *next;
-    struct sim_report *report;
-    char kernel[128];
-    unsigned grid[3], block[3], shared_bytes, registers, static_shared_bytes;
-};
 
 /* A texture's own copy of its rows. */
 struct array {
@@ -61,7 +26,7 @@ struct sim_queue {
     struct sim_home *home;
     struct sim_gpu *gpu; /* the home's */
     struct array *arrays;
-    struct record *first, **last;
+    struct sim_record *first, **last;
 };
 
 /* Totals of what closed queues still held. */
@@ -101,35 +66,6 @@ static enum status fail_load(const struct sim_queue *queue, const struct sim_err
                                       : fail(queue, error);
 }
 
-static struct status_finding finding_of(const struct sim_finding *found) {
-    return (struct status_finding){
-        .kind = sim_finding_text(found->kind),
-        .text = found->text,
-        .kernel = found->kernel,
-        .file = found->file,
-        .line = found->line,
-        .ptx_line = found->ptx_line,
-        .block = {found->block[0], found->block[1], found->block[2]},
-        .thread = {found->thread[0], found->thread[1], found->thread[2]},
-        .address = found->address,
-        .times = found->times,
-        .space = found->space,
-        .access = found->access,
-        .bytes = found->bytes,
-        .argument = found->argument,
-        .item = found->item,
-        .offset = found->offset,
-        .extent = found->extent,
-        .array = found->array,
-        .other_access = found->has_other ? found->other_access : NULL,
-        .other_file = found->other_file,
-        .other_line = found->other_line,
-        .other_ptx_line = found->other_ptx_line,
-        .other_block = {found->other_block[0], found->other_block[1], found->other_block[2]},
-        .other_thread = {found->other_thread[0], found->other_thread[1], found->other_thread[2]},
-    };
-}
-
 /* A launch that a check ended: the first finding gives the location; for an endless launch, its own
  * finding does. */
 static enum status fail_launch(const struct sim_queue *queue, const struct sim_error *error,
@@ -141,7 +77,7 @@ static enum status fail_launch(const struct sim_queue *queue, const struct sim_e
         found++;
     if ((error->status != SIM_FINDING && !endless) || !count)
         return fail(queue, error);
-    const struct status_finding finding = finding_of(found);
+    const struct status_finding finding = sim_record_finding(found);
     return status_sim_finding(&finding);
 }
 
@@ -181,10 +117,9 @@ static enum status sim_device_count(int *count) {
 
 static void forget(struct sim_queue *queue) {
     while (queue->first) {
-        struct record *record = queue->first;
+        struct sim_record *record = queue->first;
         queue->first = record->next;
-        sim_report_free(record->report);
-        free(record);
+        sim_record_free(record);
     }
     queue->last = &queue->first;
 }
@@ -504,24 +439,6 @@ static int poll(void *state, uint64_t ended, uint64_t blocks) {
     return device->interrupted && device->interrupted(device->interrupted_state);
 }
 
-static void keep(struct sim_queue *queue, const struct device_launch *launch,
-                 const struct sim_kernel_info *info, struct sim_report *report) {
-    struct record *record = malloc(sizeof *record);
-    if (!record) {
-        sim_report_free(report); /* one report fewer; the launch itself is correct */
-        return;
-    }
-    *record = (struct record){.report = report,
-                              .shared_bytes = launch->shared_bytes,
-                              .registers = info->registers,
-                              .static_shared_bytes = info->shared_bytes};
-    memcpy(record->grid, launch->grid, sizeof record->grid);
-    memcpy(record->block, launch->block, sizeof record->block);
-    snprintf(record->kernel, sizeof record->kernel, "%s", info->name);
-    *queue->last = record;
-    queue->last = &record->next;
-}
-
 /* Whether to trace this launch. */
 static bool traces(const struct device *device, const unsigned grid[3],
                    struct sim_trace_request *request) {
@@ -608,10 +525,15 @@ static enum status sim_device_launch(struct device *device, const struct device_
             : fail_launch(queue, &error, report);
     if (report && launch->output && *sim_report_output(report))
         *launch->output = strdup(sim_report_output(report));
+    struct sim_record *record = NULL;
     if (report && device->recording)
-        keep(queue, launch, &info, report);
+        record = sim_record_new(launch, &info, report);
     else
         sim_report_free(report);
+    if (record) {
+        *queue->last = record;
+        queue->last = &record->next;
+    }
     return status;
 }
 
@@ -723,117 +645,20 @@ static enum status sim_device_texture_read(struct device *device, uint64_t textu
 
 /* --- counters */
 
-static void describe_trace(const struct sim_trace *from, struct device_instruction *instructions,
-                           struct device_trace *to) {
-    for (size_t i = 0; i < from->instruction_count; i++) {
-        const struct sim_instruction *in = &from->instructions[i];
-        instructions[i] = (struct device_instruction){in->text, in->kind,     in->file,
-                                                      in->line, in->ptx_line, in->function};
-    }
-    *to = (struct device_trace){
-        .block = {from->block[0], from->block[1], from->block[2]},
-        .events = from->events,
-        .event_count = from->event_count,
-        .event_bytes = sizeof *from->events,
-        .fields = event_fields,
-        .field_count = sizeof event_fields / sizeof *event_fields,
-        .instructions = instructions,
-        .instruction_count = from->instruction_count,
-        .spaces = trace_spaces,
-        .accesses = trace_accesses,
-        .truncated = from->truncated,
-    };
-}
-
-static struct device_line line_of(const struct sim_line *line) {
-    return (struct device_line){line->file, line->line, line->ptx_line, line->text,
-                                (const uint64_t *)&line->counters};
-}
-
-static enum status hand_over(const struct record *record, device_report_function each,
-                             void *state) {
-    const struct sim_line *sim_lines, *sim_statements;
-    const struct sim_finding *sim_findings;
-    const size_t line_count = sim_report_lines(record->report, &sim_lines);
-    const size_t statement_count = sim_report_statements(record->report, &sim_statements);
-    const size_t finding_count = sim_report_findings(record->report, &sim_findings);
-    struct device_line *lines = calloc(line_count + statement_count + 1, sizeof *lines);
-    struct status_finding *findings = calloc(finding_count + 1, sizeof *findings);
-    const struct sim_trace *traced = sim_report_trace(record->report);
-    struct device_trace trace;
-    struct device_instruction *instructions =
-        calloc((traced ? traced->instruction_count : 0) + 1, sizeof *instructions);
-    const struct sim_delay *sim_delays;
-    const size_t delay_count = sim_report_delays(record->report, &sim_delays);
-    struct device_delay *delays = calloc(delay_count + 1, sizeof *delays);
-    if (!lines || !findings || !instructions || !delays) {
-        free(delays);
-        free(lines);
-        free(findings);
-        free(instructions);
-        return status_fail(STATUS_NO_HOST_MEMORY, "sim: no memory for a report");
-    }
-    for (size_t i = 0; i < line_count; i++)
-        lines[i] = line_of(&sim_lines[i]);
-    for (size_t i = 0; i < statement_count; i++)
-        lines[line_count + i] = line_of(&sim_statements[i]);
-    for (size_t i = 0; i < finding_count; i++)
-        findings[i] = finding_of(&sim_findings[i]);
-    for (size_t i = 0; i < delay_count; i++)
-        delays[i] =
-            (struct device_delay){sim_delays[i].block, sim_delays[i].access,   sim_delays[i].warp,
-                                  sim_delays[i].line,  sim_delays[i].ptx_line, sim_delays[i].file};
-    if (traced)
-        describe_trace(traced, instructions, &trace);
-    const struct sim_occupancy *occupancy = sim_report_occupancy(record->report);
-    const struct sim_spread *spread = sim_report_spread(record->report);
-    const struct device_report report = {
-        .kernel = record->kernel,
-        .grid = {record->grid[0], record->grid[1], record->grid[2]},
-        .block = {record->block[0], record->block[1], record->block[2]},
-        .shared_bytes = record->shared_bytes,
-        .registers = record->registers,
-        .static_shared_bytes = record->static_shared_bytes,
-        .warps_resident = occupancy->warps_per_sm,
-        .warps_most = occupancy->max_warps_per_sm,
-        .limiter = occupancy->limiter,
-        .output = sim_report_output(record->report),
-        .achieved_occupancy = sim_report_achieved_occupancy(record->report),
-        .spread = {spread->steps, spread->longest_steps, spread->longest_block, spread->long_blocks,
-                   spread->balance, spread->lone_sectors},
-        .values = (const uint64_t *)sim_report_counters(record->report),
-        .lines = lines,
-        .line_count = line_count,
-        .statements = lines + line_count,
-        .statement_count = statement_count,
-        .findings = findings,
-        .finding_count = finding_count,
-        .trace = traced ? &trace : NULL,
-        .delays = delays,
-        .delay_count = delay_count,
-    };
-    each(state, &report);
-    free(delays);
-    free(lines);
-    free(findings);
-    free(instructions);
-    return STATUS_OK;
-}
-
 static enum status sim_device_counters(struct device *device, device_report_function each,
                                        void *state) {
     struct sim_queue *queue = queue_of(device);
     enum status status = STATUS_OK;
-    for (const struct record *record = queue->first; record && !status; record = record->next)
-        status = hand_over(record, each, state);
+    for (const struct sim_record *record = queue->first; record && !status; record = record->next)
+        status = sim_record_report(record, each, state);
     forget(queue);
     return status;
 }
 
 const struct device_ops sim_device_ops = {
     .kind = "sim",
-    .counter_table = counters,
-    .counter_count = COUNTERS,
+    .counter_table = sim_record_counters,
+    .counter_count = SIM_RECORD_COUNTERS,
     .count = sim_device_count,
     .open = sim_device_open,
     .close = sim_device_close,

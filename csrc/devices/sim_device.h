@@ -1,4 +1,4 @@
-/* sim_device.h: the simulated GPU behind the contract of device.h; with sim_device.c the only place
+/* sim_device.h: the simulated GPU behind the contract of device.h; with sim_record.h the only place
  * where the library sim/ meets the rest of gpuopt.
  */
 #ifndef GPUOPT_SIM_DEVICE_H
@@ -11,8 +11,7 @@ extern const struct device_ops sim_device_ops;
 /* Writes the names of the simulated GPUs, quoted: "'sim:g80', 'sim:gt200'". */
 void sim_device_names(char *list, size_t size);
 
-/* Number of allocations and textures, and bytes of the allocations, not freed when a queue of this
- * process was closed: a defect of the program, since queues outlive their objects. */
+/* Totals of this process. */
 enum sim_traffic {
     SIM_ALLOCATIONS,
     SIM_BYTES_IN,
@@ -23,8 +22,11 @@ enum sim_traffic {
 };
 void sim_device_traffic(uint64_t totals[SIM_TRAFFIC]);
 
+/* Number of allocations and textures, and bytes of the allocations, not freed when a queue of this
+ * process was closed: a defect of the program, since queues outlive their objects. */
 void sim_device_leaks(uint64_t *count, uint64_t *bytes);
 
+/* Blocks of the current launch: how many ended, and how many there are. */
 void sim_device_progress(uint64_t *ended, uint64_t *blocks);
 
 #endif
