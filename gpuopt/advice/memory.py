@@ -149,27 +149,34 @@ def against_the_rule(evidence: Evidence) -> Iterator[Advice]:
     c = evidence.counters
     total = max(1, c.global_load_bytes_moved + c.global_store_bytes_moved)
     for line, counted in evidence.lines.items():
-        for kind in ("load", "store"):
+        kinds, lost, each_kind = [], 0.0, []
+        for kind in ("load", "store") if line not in told else ():
             wanted, moved = counted[f"global_{kind}_bytes"], counted[f"global_{kind}_bytes_moved"]
-            lost = (moved - wanted) / total
-            if line in told or not moved or wanted > moved / 2 or lost < LEAST_GAIN:
+            if not moved or wanted > moved / 2 or (moved - wanted) / total < LEAST_GAIN:
                 continue
+            kinds.append(f"{kind}s")
+            lost += (moved - wanted) / total
             each = counted[f"global_{kind}_transactions"] / counted[f"global_{kind}_requests"]
-            yield Advice(
-                "uncoalesced",
-                severity(lost),
-                line,
-                f"The {kind}s break the memory rule of this GPU: the access is uncoalesced there, "
-                "even where later GPUs forgive it.",
-                f"{each:.1f} transactions per request; {wanted / moved:.0%} of the bytes that they "
-                "move are wanted",
-                "Let thread k of a half-warp access word k of a region that begins at a multiple "
-                "of its size (compute capability 1.0), or stage the data in shared memory.",
-                gain=lost,
-                reason="On compute capability 1.0 a half-warp in another order, or misaligned, is "
-                "one transaction a thread; on 1.2 and 2.x whole segments and lines move.",
-                source="decks D0 and D3; CUDA C Programming Guide, compute capabilities 1.x, 2.x",
+            each_kind.append(
+                f"{each:.1f} transactions per {kind} request; {wanted / moved:.0%} of the bytes "
+                "that they move are wanted"
             )
+        if not kinds:
+            continue
+        yield Advice(
+            "uncoalesced",
+            severity(lost),
+            line,
+            f"The {' and '.join(kinds)} break the memory rule of this GPU: the access is "
+            "uncoalesced there, even where later GPUs forgive it.",
+            "; ".join(each_kind),
+            "Let thread k of a half-warp access word k of a region that begins at a multiple "
+            "of its size (compute capability 1.0), or stage the data in shared memory.",
+            gain=lost,
+            reason="On compute capability 1.0 a half-warp in another order, or misaligned, is "
+            "one transaction per thread; on 1.2 and 2.x whole segments and lines move.",
+            source="decks D0 and D3; CUDA C Programming Guide, compute capabilities 1.x, 2.x",
+        )
 
 
 def partial_sectors(evidence: Evidence) -> Iterator[Advice]:
