@@ -34,6 +34,14 @@ class Timeline:
     allocations : int
     steps : list of Step
         Each has `name`, `count`, `nbytes` and `seconds`.
+
+    Examples
+    --------
+    >>> import numpy as np, gpuopt
+    >>> x = np.ones(1 << 16, np.float32)
+    >>> line = gpuopt.profile(gpuopt.add, x, x, variant=5, device="sim:k40").timeline()
+    >>> [each["name"] for each in line.records()]
+    ['copies in', 'kernel vector_5_add_float32_float32', 'copies out']
     """
 
     device: str

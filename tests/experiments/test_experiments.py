@@ -230,7 +230,7 @@ def test_block_sizes_and_the_decks_rules():
     found = run("block_size", "sim")
     assert found["copy, blocks of 48"].values["lanes"] == pytest.approx(0.75, abs=0.01)
     assert found["copy, blocks of 16"].values["lanes"] == pytest.approx(0.5, abs=0.01)
-    assert "no multiple of the warp" in found["copy, blocks of 48"].reading
+    assert "not a multiple of the warp" in found["copy, blocks of 48"].reading
     assert "fewer than 64" in found["copy, blocks of 32"].reading
     assert "keeps the rules" in found["copy, blocks of 128"].reading
     small, large = (found[f"copy, blocks of {block}"].values for block in (32, 512))

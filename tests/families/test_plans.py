@@ -178,7 +178,8 @@ def test_many_calls_leak_nothing(name, rng):
         tracemalloc.stop()
     assert after - before < 20_000
     assert sys.getrefcount(x) == held[0]
-    assert abs(sys.getrefcount(np.dtype("f8")) - held[1]) < 50
+    # plans of earlier calls may leave the cache; one reference a call would be 5,000
+    assert -2500 < sys.getrefcount(np.dtype("f8")) - held[1] < 50
 
 
 def test_cache_is_bounded_and_may_be_cleared():

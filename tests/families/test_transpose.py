@@ -394,7 +394,7 @@ def resident(device, raw, offset, shape, dtype):
     """Return an array in a device's memory, and one that begins `offset` bytes into it."""
     held = gpuopt.asarray(raw, device=device)
     kept = gpuopt.arrays.device_array.make(
-        held.address + offset, shape, np.dtype(dtype), held.device, held._holder
+        held.address + offset, shape, np.dtype(dtype), held.device, held._view.holder
     )
     return held, kept
 

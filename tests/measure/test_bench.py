@@ -324,7 +324,7 @@ def test_json_and_back(quick):
     told = json.loads(json.dumps(quick.to_dict()))
     assert gpuopt.Bench.from_dict(told) == quick
     for bad in ({}, {"kind": "bench"}, {"kind": "bench", "format": 1}, {**told, "format": 0}):
-        with pytest.raises(ValueError, match="no bench"):
+        with pytest.raises(ValueError, match="is not the bench"):
             gpuopt.Bench.from_dict(bad)
 
 

@@ -40,7 +40,10 @@ def included(path):
     return [each.relative_to(CSRC.resolve()) for each in found if each.exists()]
 
 
-FILES = {path.relative_to(CSRC): included(path) for path in CSRC.rglob("*.*") if path.is_file()}
+KINDS = {".c", ".h", ".def", ".cu", ".cuh"}
+FILES = {
+    path.relative_to(CSRC): included(path) for path in CSRC.rglob("*.*") if path.suffix in KINDS
+}
 
 
 def test_layers_include_only_what_is_below_them():
