@@ -1,6 +1,6 @@
 // historical.cu: the decks' listings as they were, one a rung, as a reader who knows the slides
-// expects them: 32-bit indices, no bounds check, one element a thread. Only the simulated GPU runs
-// them. Knows no device and no host code.
+// expects them: 32-bit indices, no bounds check, one element per thread. Only the simulated GPU
+// runs them. Knows no device and no host code.
 //
 // Not the decks': `volatile` in the last warp of the reductions 6 and 7. Without it today's
 // compiler keeps the running sum in a register and stores it once, which is wrong on every GPU.
@@ -11,7 +11,7 @@
 #ifdef GPUOPT_RUNGS
 // clang-format off
 //   number, name, kernel, lesson, source,
-//   threads a block (least, most, default: the deck's), items a thread (0: a grid-stride loop), flags,
+//   threads per block (least, most, default: the deck's), items per thread (0: a loop), flags,
 //   the deck's time or rate
 #ifdef HISTORICAL_REDUCE
 RUNG(1, "1-historical", "reduce_1h",
@@ -46,7 +46,7 @@ RUNG(3, "3-historical", "transpose_3h",
      "the deck's listing: the same with const __restrict__ and __ldg",
      "D1 transpose tex", 32, 1024, 1024, 1, RUNG_HISTORICAL | RUNG_LISTING | RUNG_DECK_RATE, 137.4)
 RUNG(4, "4-historical", "transpose_4h",
-     "the deck's listing: one element a thread, turned on the way out of the tile of 32 x 32",
+     "the deck's listing: one element per thread, turned on the way out of the tile of 32 x 32",
      "D1 transpose shared", 1024, 1024, 1024, 1,
      RUNG_HISTORICAL | RUNG_LISTING | RUNG_DECK_RATE, 116.0)
 RUNG(5, "5-historical", "transpose_5h",
@@ -54,7 +54,7 @@ RUNG(5, "5-historical", "transpose_5h",
      "D1 transpose padded", 1024, 1024, 1024, 1,
      RUNG_HISTORICAL | RUNG_LISTING | RUNG_DECK_RATE, 150.6)
 RUNG(6, "6-historical", "transpose_6h",
-     "several elements a thread, which the deck says without code: blocks of 32 x 8, four each",
+     "several elements per thread, which the deck says without code: blocks of 32 x 8, four each",
      "D1 transpose multi", 64, 512, 256, 4, RUNG_HISTORICAL | RUNG_LISTING | RUNG_DECK_RATE, 238.4)
 #endif
 #ifdef HISTORICAL_STENCIL1D

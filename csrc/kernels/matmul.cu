@@ -10,7 +10,7 @@
     SIGNATURE(matmul, float32, float32) \
     SIGNATURE(matmul, float64, float64)
 
-// Tilings of the rungs with a ring in shared memory: threads a block, rows and columns of a tile,
+// Tilings of the rungs with a ring in shared memory: threads per block, rows and columns of a tile,
 // its depth in float32 elements, rows and columns of a warp's part, lanes of a warp from top to
 // bottom, stages, slices, float32 blocks that must fit a multiprocessor, and the cost of an output
 // in thousandths. A rung with several uses the one with the lowest cost for the busiest
@@ -31,7 +31,7 @@
 #ifdef GPUOPT_RUNGS
 // clang-format off
 //   number, name, kernel, lesson, source,
-//   threads a block (least, most, default: the deck's), outputs a thread, flags,
+//   threads per block (least, most, default: the deck's), outputs per thread, flags,
 //   the deck's microseconds for 1024 x 1024 float32 on an M2090
 RUNG(1, "naive", "matmul_1",
      "one thread per output: two loads from global memory for every multiplication and addition",
@@ -150,7 +150,7 @@ __device__ void matmul_2(const T *a, const T *b, T *c, uint64 m, uint64 n, uint6
     matmul_tiles<1>(a, b, c, m, n, k);
 }
 
-// New: two, four, eight outputs a thread.
+// New: two, four, eight outputs per thread.
 template <class T>
 __device__ void matmul_3(const T *a, const T *b, T *c, uint64 m, uint64 n, uint64 k) {
     matmul_tiles<2>(a, b, c, m, n, k);
@@ -166,9 +166,9 @@ __device__ void matmul_5(const T *a, const T *b, T *c, uint64 m, uint64 n, uint6
 
 // --- larger tiles: 256 threads in one dimension
 
-// New: 8 x 8 outputs a thread, 16 rows and 16 columns apart, in a tile of 128 x 128: 16 words from
-// shared memory for 64 multiplications. The tile of a is stored by columns, so that both are read
-// alike.
+// New: 8 x 8 outputs per thread, 16 rows and 16 columns apart, in a tile of 128 x 128: 16 words
+// from shared memory for 64 multiplications. The tile of a is stored by columns, so that both are
+// read alike.
 template <class T>
 __device__ void matmul_6(const T *a, const T *b, T *c, uint64 m, uint64 n, uint64 k) {
     constexpr unsigned Side = 128, Depth = 8, Across = 16, Targets = Side / Across, Threads = 256;

@@ -45,7 +45,7 @@ PROBE("micro_divergence", "divergence", "each thread takes the path that a table
 MICRO_CHAINS(ROW)
 #undef ROW
 #define ROW(words, accesses) \
-    PROBE("micro_copy_" #words "_" #accesses, "low_occupancy_copy", #accesses " accesses of " #words " words a thread")
+    PROBE("micro_copy_" #words "_" #accesses, "low_occupancy_copy", #accesses " accesses of " #words " words per thread")
 MICRO_COPIES(ROW)
 #undef ROW
 #define ROW(name, accurate, fast) \
@@ -55,7 +55,7 @@ MICRO_FUNCTIONS(ROW)
 #undef ROW
 PROBE("micro_literal_double", "double_literal", "2.5 * v * (1.0 - v): the literals make it double arithmetic")
 PROBE("micro_literal_float", "double_literal", "2.5f * v * (1.0f - v): float arithmetic")
-#define ROW(most) PROBE("micro_registers_cap_" #most, "register_pressure", "at most " #most " registers a thread")
+#define ROW(most) PROBE("micro_registers_cap_" #most, "register_pressure", "at most " #most " registers per thread")
 MICRO_CAPS(ROW)
 #undef ROW
 #define ROW(spilled) PROBE("micro_registers_spilled_" #spilled, "register_pressure", #spilled " of 40 values in local memory")

@@ -46,7 +46,7 @@
 #ifdef GPUOPT_RUNGS
 // clang-format off
 //   number, name, kernel, lesson, source,
-//   threads a block (least, most, default: the deck's), items a thread (0: a grid-stride loop), flags,
+//   threads per block (least, most, default: the deck's), items per thread (0: a loop), flags,
 //   the deck's microseconds for 2^22 int32 on a G80
 RUNG(1, "interleaved", "reduce_1",
      "interleaved pairs, every (2s)-th thread adds: divergent warps",
@@ -79,7 +79,7 @@ RUNG(9, "vector", "reduce_9",
      "vector loads of 16 bytes, eight of them in flight per thread",
      "after the decks: D2's bytes in flight, today", 512, 512, 512, 0, 0, 0)
 RUNG(10, "shares", "reduce_10",
-     "every block reduces one even chunk: no block has a last round that the others lack",
+     "every block reduces one even chunk: no block runs an extra iteration",
      "after the decks", 512, 512, 512, 0, 0, 0)
 RUNG(11, "single-pass", "reduce_11",
      "one launch: the last block to finish combines the blocks' results; float32 sums in float64",
@@ -100,7 +100,7 @@ RUNG(13, "dynamic", "reduce_13",
 
 // --- the rungs
 
-// One element a thread goes to shared memory. Then threads whose index is divisible by 2s combine
+// One element per thread goes to shared memory. Then threads whose index is divisible by 2s combine
 // pairs at distance s = 1, 2, 4, ... 2s is a power of two, so a mask replaces the division
 // (TUNING.md R1).
 template <class Op, class In, class Acc>
@@ -259,7 +259,7 @@ __device__ void reduce_6(const In *in, Acc *out, uint64 n) {
 
 // New: a thread combines many elements in a register before the tree, at the grid's stride, so that
 // the grid can match the GPU and the tree costs little. The decks' G80 was fastest with 64 to 256
-// blocks of 128 threads and 1,024 to 4,096 elements a thread: 73 GB/s for 32M elements.
+// blocks of 128 threads and 1,024 to 4,096 elements per thread: 73 GB/s for 32M elements.
 template <unsigned Block, class Op, class In, class Acc>
 __device__ void reduce_7(const In *in, Acc *out, uint64 n) {
     Acc *partial = shared_memory<Acc>();

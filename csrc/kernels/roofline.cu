@@ -11,7 +11,7 @@
 #ifdef GPUOPT_RUNGS
 // clang-format off
 //   number, name, kernel, lesson, source,
-//   threads a block (least, most, default), words of output a thread (0: one a block, which loops),
+//   threads per block (least, most, default), words of output per thread (0: a loop),
 //   flags, the deck's time: it gives none
 RUNG(0, "copy", "roofline_copy",
      "a plain copy: the bandwidth of a kernel that only reads and writes",
@@ -44,7 +44,7 @@ RUNG(-1, "mma-float16", "roofline_mma_float16",
 
 namespace roofline {
 
-// 16 bytes a thread; the last block copies the rest word by word (TUNING.md V3).
+// 16 bytes per thread; the last block copies the rest word by word (TUNING.md V3).
 __device__ inline void copy(const uint32_t *from, uint32_t *to, uint64 n) {
     const uint64 first = static_cast<uint64>(blockIdx.x) * blockDim.x * 4;
     if (first + blockDim.x * 4 <= n) {

@@ -30,7 +30,7 @@
 #ifdef GPUOPT_RUNGS
 // clang-format off
 //   number, name, kernel, lesson, source,
-//   threads a block (least, most, default), items a thread, flags, the deck's time: it gives none
+//   threads per block (least, most, default), items per thread, flags, the deck's time: none
 RUNG(1, "global", "stencil1d_1",
      "each thread reads its 2r + 1 inputs from global memory: every input is read 2r + 1 times",
      "D1 stencil, straightforward", 16, 1024, 256, 1, 0, 0)
@@ -701,7 +701,7 @@ using type_int64 = int64;
 using type_float32 = float32;
 using type_float64 = float64;
 
-// With 32 registers a thread a multiprocessor can run its maximum number of threads.
+// With 32 registers per thread a multiprocessor can run its maximum number of threads.
 #define STENCIL1D_KERNEL(rung, limit, op, items, acc)                                         \
     extern "C" __global__ void limit rung##_##op##_##items##_##acc(                           \
         const type_##items *in, const given<type_##acc>::type *weights, type_##items *out,    \

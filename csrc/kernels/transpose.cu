@@ -18,7 +18,7 @@
 #ifdef GPUOPT_RUNGS
 // clang-format off
 //   number, name, kernel, lesson, source,
-//   threads a block (least, most, default), items a thread (0: by the block size), flags,
+//   threads per block (least, most, default), items per thread (0: by the block size), flags,
 //   the deck's time: D1 gives bandwidths only
 RUNG(0, "copy", "transpose_copy",
      "the ceiling: reads and writes as many bytes, 16 an access, and transposes nothing",
@@ -78,7 +78,7 @@ __device__ inline uint64 thread_y(unsigned layer) {
     return grid_row(layer) * blockDim.y + threadIdx.y;
 }
 
-// 16 bytes a thread if both arrays are aligned, else an element. The last block copies the rest
+// 16 bytes per thread if both arrays are aligned, else an element. The last block copies the rest
 // after the last vector.
 template <class T>
 __device__ void transpose_copy(const T *in, T *out, uint64 rows, uint64 columns, unsigned) {
@@ -130,7 +130,7 @@ __device__ inline uint64 tile_column() { return static_cast<uint64>(blockIdx.x) 
 
 // New: the tile passes through shared memory, so that a warp loads a row of it and stores a column.
 // It is transposed on its way in, so no store waits for bank conflicts. Pad is the padding of its
-// rows in words. A block of 1,024 threads has the deck's one element a thread. A smaller one
+// rows in words. A block of 1,024 threads has the deck's one element per thread. A smaller one
 // processes the tile in steps, and while some threads wait at the barrier, more other blocks load
 // (TUNING.md T1). The default's steps are unrolled for whole tiles.
 constexpr unsigned DEFAULT_HEIGHT = 256 / TILE;
@@ -205,7 +205,7 @@ __device__ void transpose_multi(const T *in, T *out, uint64 rows, uint64 columns
     }
 }
 
-// New: 16 bytes a load and a store where rows allow it, and any axes. transpose_packed.cuh has
+// New: 16 bytes per load and store where rows allow it, and any axes. transpose_packed.cuh has
 // other tiles for matrices that are too small or too narrow for these.
 template <class T>
 __device__ void transpose_vector(const T *in, T *out, const transpose_plan &plan) {

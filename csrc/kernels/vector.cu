@@ -17,7 +17,7 @@
 #ifdef GPUOPT_RUNGS
 // clang-format off
 //   number, name, kernel, lesson, source,
-//   threads a block (least, most, default: the deck's), items a thread (0: a loop), flags,
+//   threads per block (least, most, default: the deck's), items per thread (0: a loop), flags,
 //   the deck's time: it gives none
 RUNG(1, "one-thread", "vector_1",
      "one thread does everything: a single GPU thread is slow",

@@ -29,8 +29,10 @@ class Timeline:
 
     Attributes
     ----------
-    device, link : str
-        The GPU and its link to the host.
+    device : str
+        The GPU.
+    link : str
+        Its link to the host.
     allocations : int
     steps : list of Step
         Each has `name`, `count`, `nbytes` and `seconds`.

@@ -44,7 +44,7 @@ def test_transpose_rungs_change_the_expected_counters(rng):
     assert by_name["padded"].shared_store_wavefronts == warps
     for name in ("shared", "padded", "multi"):
         assert by_name[name].shared_load_wavefronts == warps, name
-    deck = counted(gpuopt.transpose, a, variant="padded", block=1024)  # one element a thread
+    deck = counted(gpuopt.transpose, a, variant="padded", block=1024)  # one element per thread
     assert by_name["multi"].barriers * 8 == deck.barriers
 
 
