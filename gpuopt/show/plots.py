@@ -403,14 +403,15 @@ def ladder(measured: Ladder, ax: Axes | None = None) -> Axes:
         unit = "GFLOP/s" if measured.flops else "GB/s"
         rates = decks + [None] * peers
         every = [*names, *(f"{each.name} {each.version}" for each in measured.peers)]
-        series = [("deck", rates, "white", "..")]
+        deck = f"the deck's {measured.deck[0]}"
+        series = [(deck, rates, "white", "..")]
         told = ladder_table.records(measured)
         predicted = [each.get(f"predicted_{unit[:-2].lower()}s") for each in told]
         if any(predicted):
             here = measured.device.description.removeprefix("simulated ")
             series.append((f"predicted: {here}", predicted, PALE, "//"))
-        bars(other, every, series,
-              f"{unit}, the deck's {measured.deck[0]}", narrow=bool(conflicts))  # fmt: skip
+        label = unit if len(series) > 1 else f"{unit}, {deck}"
+        bars(other, every, series, label, narrow=bool(conflicts))
         if len(series) > 1:
             other.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), fontsize=SMALL,
                          frameon=False)  # fmt: skip

@@ -277,7 +277,7 @@ def test_ladder_plot_draws_predictions_beside_the_deck():
     pytest.importorskip("matplotlib").use("Agg")
     figure = gpuopt.ladder("reduce", 4096, device="sim:g80").plot().figure
     labels = [text.get_text() for text in figure.axes[-1].get_legend().get_texts()]
-    assert labels == ["deck", "predicted: GeForce 8800 GTX (G80)"]
+    assert labels == ["the deck's G80", "predicted: GeForce 8800 GTX (G80)"]
 
 
 def test_predictions_do_not_depend_on_host_threads():
