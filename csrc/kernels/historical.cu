@@ -37,10 +37,10 @@ RUNG(7, "7-historical", "reduce_7h",
 #endif
 #ifdef HISTORICAL_TRANSPOSE
 RUNG(1, "1-historical", "transpose_1h",
-     "the deck's listing: one thread a row, blocks of 256, so that 1,024 rows are 4 blocks",
+     "the deck's listing: one thread per row, blocks of 256, so that 1,024 rows are 4 blocks",
      "D1 transpose 1d", 32, 512, 256, 0, RUNG_HISTORICAL | RUNG_LISTING | RUNG_DECK_RATE, 9.7)
 RUNG(2, "2-historical", "transpose_2h",
-     "the deck's listing: one thread an element, i from x and j from y",
+     "the deck's listing: one thread per element, i from x and j from y",
      "D1 transpose 2d", 32, 1024, 1024, 1, RUNG_HISTORICAL | RUNG_LISTING | RUNG_DECK_RATE, 41.6)
 RUNG(3, "3-historical", "transpose_3h",
      "the deck's listing: the same with const __restrict__ and __ldg",
@@ -81,7 +81,7 @@ RUNG(5, "5-historical", "vector_5h",
 #endif
 #ifdef HISTORICAL_SAXPY
 RUNG(5, "5-historical", "saxpy_5h",
-     "the deck's saxpy: one thread an element, and a bounds check",
+     "the deck's saxpy: one thread per element, and a bounds check",
      "D1 saxpy", 32, 1024, 256, 1, RUNG_HISTORICAL | RUNG_LISTING, 0)
 #endif
 #ifdef HISTORICAL_MATMUL

@@ -77,7 +77,7 @@ template <class Op, class T> __device__ void vector_2(const T *x, const T *y, T 
     out[i] = Op::apply(a, x[i], y[i]);
 }
 
-// New: one thread an element.
+// New: one thread per element.
 template <class Op, class T> __device__ void vector_3(const T *x, const T *y, T *out, uint64, T a) {
     const unsigned i = threadIdx.x;
     out[i] = Op::apply(a, x[i], y[i]);

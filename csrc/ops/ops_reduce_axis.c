@@ -379,7 +379,7 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
         plan_rows(queue, task, false);
         return;
     }
-    if (n[INNER] == 1 && n[OUTER] > 1 && n[REDUCED] < BLOCK) { /* one thread a row, side by side */
+    if (n[INNER] == 1 && n[OUTER] > 1 && n[REDUCED] < BLOCK) { /* a thread takes a row */
         n[INNER] = n[OUTER];
         memmove(n + INNER_STRIDE, n + OUTER_STRIDE, AXES * sizeof *n);
         n[OUTER] = 1;

@@ -336,7 +336,7 @@ static enum status plan_matrices(const struct ops_choice *choice, const struct a
     } else if (strcmp(rung->name, "1d") == 0) {
         x = ceil_div(rows, choice->block);
     } else {
-        /* 2d and tex count blocks over the output, one element a thread; the others tiles of the
+        /* 2d and tex count blocks over the output, one element per thread; the others tiles of the
          * input */
         const bool tiled = rung->number > 3;
         step->block[0] = TILE;

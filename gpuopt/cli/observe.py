@@ -223,7 +223,7 @@ def _add_source(commands: Any) -> None:
         example="source reduce 3 --annotate; source scale.cu --block 256 --args float32[256] 2",
     )
     options.family_or_file(add, cases.FAMILIES)
-    options.rung(add, "the best for many items; the file's only kernel")
+    options.rung(add, "the best for many elements; the file's only kernel")
     add("--annotate", action="store_true", help=beside)
     add("--block", type=options.extent, metavar="N[,N[,N]]", help="threads per block")
     own.add_launch(add)

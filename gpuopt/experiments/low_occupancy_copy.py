@@ -31,8 +31,8 @@ def low_occupancy_copy(
 ) -> Experiment:
     """Bandwidth at low occupancy: copies by few threads that each have many loads in flight.
 
-    Threads move 1 to 32 items of 1, 2 or 4 words, all loads before the first store. Dynamic shared
-    memory that nobody uses limits how many blocks of 64 threads a multiprocessor holds.
+    Threads move 1 to 32 elements of 1, 2 or 4 words, all loads before the first store. Dynamic
+    shared memory that nobody uses limits how many blocks of 64 threads a multiprocessor holds.
 
     Parameters
     ----------

@@ -507,7 +507,7 @@ def bench(
 ) -> Bench:
     """Measure gpuopt against the libraries that people use; `print` gives a table of ratios.
 
-    Sums from 2^10 to 2^30 items; sums, maxima and their places along every axis of many shapes,
+    Sums from 2^10 to 2^30 elements; sums, maxima and their places along every axis of many shapes,
     dtypes and layouts; transposes, stencils, matrix products, vectors; a small sum's way to Python,
     and a NumPy array's to the GPU. Each library does the same work on its own arrays, on the same
     GPU or on the host; all take turns, and every result is verified before and after. A result of

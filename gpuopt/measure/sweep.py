@@ -217,7 +217,7 @@ class Sweep(Result):
         lines = [
             f"sweep of {self.family} on {self.device.description} ({self.device.name})",
             f"medians of {ROUNDS} samples, in us, on the same data each time; columns are threads "
-            "a block; [what the library takes], * the best",
+            "per block; [what the library takes], * the best",
         ]
         for size in self.sizes:
             lines += ["", *size.lines()]

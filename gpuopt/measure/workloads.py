@@ -1,7 +1,7 @@
 """The workloads of `gpuopt.bench`, and the project's bars for them.
 
 A work is a task (`_peers.Task`) with the shapes and the dtype of its arrays. Its data is random,
-its result known from NumPy, in float64 where items are floating-point numbers.
+its result known from NumPy, in float64 where elements are floating-point numbers.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from gpuopt.measure.peer_libraries import VIEWS, LeftOutError, Task
 from gpuopt.util import parts
 
 GROUPS = {
-    "sum": "sums of whole arrays, 2^10 to 2^30 items",
+    "sum": "sums of whole arrays, 2^10 to 2^30 elements",
     "axis": "sum, max and argmax along every axis of many shapes, in eight dtypes",
     "layout": "the same of arrays in other layouts, read in place",
-    "transpose": "transposes of matrices, items of 1 to 16 bytes",
+    "transpose": "transposes of matrices, elements of 1 to 16 bytes",
     "permute": "transposes of more axes",
     "stencil": "stencils of radius 3, 16 and 64",
     "matmul": "matrix products in float32",
@@ -173,7 +173,7 @@ class Workload:
     shapes : tuple of tuple of int
         Shapes of the contiguous arrays.
     dtype : str
-        Dtype of their items.
+        Dtype of their elements.
     """
 
     group: str

@@ -50,7 +50,7 @@ def test_deck_rates_are_the_printed_ones():
 
 
 def test_ladder_shows_busy_multiprocessors_where_a_grid_is_small():
-    """Deck D1: one thread a row of 1,024 gives 4 blocks of 256 for the K40's 15 multiprocessors."""
+    """Deck D1: a thread per row of 1,024 gives 4 blocks of 256 for the K40's 15 multiprocessors."""
     told = str(gpuopt.ladder("transpose", 1 << 20, device="sim:k40", block=256)).splitlines()
     begin = told.index("how the rungs fill 15 multiprocessors, in their largest launch:")
     rows = {line.split()[1]: line.split()[2:] for line in told[begin + 3 :]}

@@ -130,7 +130,7 @@ def boundary(kind):
 
 
 class File:
-    """One .ptx file: kernels that read buffers a, b, c and write d, one element a thread."""
+    """One .ptx file: kernels that read buffers a, b, c and write d, one element per thread."""
 
     def __init__(self, name, target=80):
         self.name, self.kernels, self.directives, self.target, self.count = name, [], [], target, 0
