@@ -210,6 +210,15 @@ int py_call_queue(struct py_state *state, const struct py_queued *queued) {
     return failed;
 }
 
+int py_queue_end(struct py_state *state, struct ops_queue *queue, const struct py_target *target,
+                 enum status status) {
+    if (status)
+        py_raise(state, status);
+    const int told = py_recording_end(state, queue);
+    py_queue_give(state, queue, target->kind, target->which);
+    return status || told ? -1 : 0;
+}
+
 static int run_on_host_arrays(struct py_state *state, const struct py_target *target,
                               const struct ops_call *call) {
     struct ops_queue *queue = py_queue_take(state, target->kind, target->which);
@@ -220,11 +229,7 @@ static int run_on_host_arrays(struct py_state *state, const struct py_target *ta
     py_unlock(&unlocked, queue->device);
     const enum status status = ops_call(queue, &target->choice, call);
     py_lock(&unlocked);
-    if (status)
-        py_raise(state, status);
-    const int told = py_recording_end(state, queue);
-    py_queue_give(state, queue, target->kind, target->which);
-    return status || told ? -1 : 0;
+    return py_queue_end(state, queue, target, status);
 }
 
 PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {

@@ -237,6 +237,9 @@ int py_whole_read(PyObject *op, const struct ops_call *call, struct py_problem *
 int py_problem_read(PyObject *head, struct py_problem *problem);
 int py_numbers_read(PyObject *tuple, uint64_t numbers[OPS_NUMBERS_MAX]);
 int py_dtype_named(const char *name, enum dtype *dtype); /* -1 without an exception: unknown */
+/* Ends a call on host arrays: raises a failure, ends the recording and gives the queue back. */
+int py_queue_end(struct py_state *state, struct ops_queue *queue, const struct py_target *target,
+                 enum status status);
 PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 /* Enqueues a call on arrays in a device's memory on the first of their streams, in order with the
  * others. A reduction of a whole array becomes an element of dtype `result`, or its accumulator

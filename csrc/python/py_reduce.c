@@ -78,11 +78,7 @@ static int reduce_elements(struct py_state *state, const struct py_target *targe
         status = ops_reduce(queue, &target->choice, &in->source, in->n, accumulator);
         py_lock(&unlocked);
     }
-    if (status)
-        py_raise(state, status);
-    const int told = py_recording_end(state, queue);
-    py_queue_give(state, queue, target->kind, target->which);
-    return status || told ? -1 : 0;
+    return py_queue_end(state, queue, target, status);
 }
 
 /* Enters the default floating-point state first: NumPy's conversions depend on it too. */

@@ -13,6 +13,16 @@ from gpuopt.ptx.module import Module, load_ptx
 from gpuopt.util.errors import SimError, UnfitError
 
 BLOCK = 32
+# %r1 = the sum of the %r0 parts from %x0 on.
+_ADD = """    mov.u32 %r1, 0;
+add_next:
+    ld.volatile.global.u32 %r2, [%x0];
+    add.u32 %r1, %r1, %r2;
+    add.s64 %x0, %x0, 4;
+    sub.u32 %r0, %r0, 1;
+    setp.ne.u32 %p, %r0, 0;
+    @%p bra add_next;
+"""
 # store: each block stores its part. total: every block adds all parts. spin: both in one launch,
 # with a barrier of all blocks between, made from a counter and a loop that waits.
 _PTX = """.version 7.0
@@ -35,14 +45,7 @@ _PTX = """.version 7.0
     ld.param.u64 %x0, [parts];
     ld.param.u64 %x1, [totals];
     mov.u32 %r0, %nctaid.x;
-    mov.u32 %r1, 0;
-add_next:
-    ld.volatile.global.u32 %r2, [%x0];
-    add.u32 %r1, %r1, %r2;
-    add.s64 %x0, %x0, 4;
-    sub.u32 %r0, %r0, 1;
-    setp.ne.u32 %p, %r0, 0;
-    @%p bra add_next;
+    ADD;
     mov.u32 %r3, %ctaid.x;
     mul.wide.u32 %x2, %r3, 4;
     add.s64 %x3, %x1, %x2;
@@ -71,14 +74,7 @@ wait:
     setp.lt.u32 %p, %r2, %r0;
     @%p bra wait;
     membar.gl;
-    mov.u32 %r1, 0;
-add_next:
-    ld.volatile.global.u32 %r2, [%x0];
-    add.u32 %r1, %r1, %r2;
-    add.s64 %x0, %x0, 4;
-    sub.u32 %r0, %r0, 1;
-    setp.ne.u32 %p, %r0, 0;
-    @%p bra add_next;
+    ADD;
     add.s64 %x3, %x1, %x2;
     st.global.u32 [%x3], %r1;
 done:
@@ -118,20 +114,13 @@ arrived:
     setp.ne.u32 %p, %r4, 0;
     @%p bra done;
     mov.u32 %r0, %nctaid.x;
-    mov.u32 %r1, 0;
-add_next:
-    ld.volatile.global.u32 %r2, [%x0];
-    add.u32 %r1, %r1, %r2;
-    add.s64 %x0, %x0, 4;
-    sub.u32 %r0, %r0, 1;
-    setp.ne.u32 %p, %r0, 0;
-    @%p bra add_next;
+    ADD;
     add.s64 %x3, %x1, %x2;
     st.global.u32 [%x3], %r1;
 done:
     ret;
 }
-"""
+""".replace("    ADD;\n", _ADD)
 SINCE = 6  # major compute capability with cooperative launches
 
 

@@ -310,8 +310,9 @@ class Profile:
     def timeline(self) -> Timeline:
         """Return the program's allocations, copies and kernels in time, by a model.
 
-        Kernels take the least time that the datasheet allows (`bounds`), copies that of the link
-        (`gpuopt.models.transfer`); so it tells whether the kernels are the limiter at all.
+        Kernels take their predicted time, or the datasheet's least (`bounds`) where the model has
+        no answer; copies that of the link (`gpuopt.models.transfer`). So it tells whether the
+        kernels are the limiter at all.
 
         Returns
         -------
@@ -340,7 +341,7 @@ class Profile:
         moved = [
             after - before for before, after in zip(self._marks[0], self._marks[-1], strict=True)
         ]
-        return timeline(self.bounds(), self.launches[0].device, moved)
+        return timeline(self.bounds(), self.predicted(), self.launches[0].device, moved)
 
     def predicted(
         self,

@@ -8,6 +8,7 @@ from typing import Any
 
 from gpuopt.catalog.host_link import START, host_link
 from gpuopt.observe.bounds import Bounds
+from gpuopt.observe.prediction import Prediction
 from gpuopt.util.table import Column, Table
 
 KERNELS = "kernels"
@@ -105,7 +106,7 @@ class Timeline:
         return self._table().html(self._head())
 
 
-def timeline(bounds: Bounds, device: str, moved: Sequence[int]) -> Timeline:
+def timeline(bounds: Bounds, predicted: Prediction, device: str, moved: Sequence[int]) -> Timeline:
     """Return the time line of launches and of `moved`: `_core.sim_traffic`'s totals of them."""
     allocations, bytes_in, copies_in, bytes_out, copies_out = moved
     link = host_link(device)
@@ -114,7 +115,10 @@ def timeline(bounds: Bounds, device: str, moved: Sequence[int]) -> Timeline:
         seconds = count * START + nbytes / link.pageable
         return [Step(name, count, nbytes, seconds)] if count else []
 
-    kernels = [Step(f"kernel {each.kernel}", 1, 0, each.least) for each in bounds.launches]
+    kernels = [
+        Step(f"kernel {each.kernel}", 1, 0, each.seconds if each.bound else bound.least)
+        for each, bound in zip(predicted.launches, bounds.launches, strict=True)
+    ]
     steps = copies("copies in", copies_in, bytes_in) + kernels
     steps += copies("copies out", copies_out, bytes_out)
     return Timeline(bounds.device, link.name, allocations, steps)

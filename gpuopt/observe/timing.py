@@ -26,7 +26,6 @@ from gpuopt.observe.scoreboard import critical_path, fused, kind_of, parse, slot
 
 P = 1.5  # of the norm, for all GPUs; fitted on the M2090's tiled matrix products
 TEXTURE_LINE = 0.5  # clocks per line of the read-only path on Kepler; fitted on the K40's "tex"
-FITTED = ("P", "TEXTURE_LINE")
 ERROR = 1.25  # the factor that the rows of the decks' tables stay within
 RESIDENT = 0.8  # of L2: data of this size stays there from one call to the next
 CONTENDED = 0.1  # of the time: atomics that might take as long are beyond the model

@@ -429,11 +429,7 @@ static int run_on(struct py_state *state, const struct kernel *kernel, struct ru
         status = run_passes(kernel, queue, run);
         py_lock(&unlocked);
     }
-    if (status)
-        py_raise(state, status);
-    const int told = py_recording_end(state, queue);
-    py_queue_give(state, queue, target->kind, target->which);
-    return status || told ? -1 : 0;
+    return py_queue_end(state, queue, target, status);
 }
 
 /* Puts another object in a place; the old one is released. Both may be NULL. */
