@@ -48,6 +48,8 @@ def __getattr__(name: str) -> Any:
     return found
 
 
+import_module("gpuopt.util.public").found_by(__getattr__)
+
 # A signal handler may call these at any time. If imported at first use, a handler that interrupts
 # that import finds half a module, which cannot be completed before the handler returns.
 for _name, _home in _HOME.items():

@@ -28,6 +28,7 @@ from gpuopt.catalog.memory_rules import (
     transactions,
 )
 from gpuopt.util.checks import whole
+from gpuopt.util.names import suggests
 
 __all__ = [
     "GPUS",
@@ -71,6 +72,7 @@ def _positive(**values: float) -> None:
             raise ValueError(f"{name}: must be more than 0, not {value!r}")
 
 
+@suggests
 def peak_bandwidth(bus_bits: int, clock: float, transfers: int = 2) -> float:
     """Return a memory's peak bandwidth.
 
@@ -112,6 +114,7 @@ def peak_bandwidth(bus_bits: int, clock: float, transfers: int = 2) -> float:
     return bus_bits / 8 * clock * transfers
 
 
+@suggests
 def peak_flops(lanes: int, clock: float, flops: int = 2) -> float:
     """Return a processor's peak rate of floating-point operations.
 
@@ -150,6 +153,7 @@ def peak_flops(lanes: int, clock: float, flops: int = 2) -> float:
     return lanes * clock * flops
 
 
+@suggests
 def roofline_bound(intensity: float, bandwidth: float, peak: float = math.inf) -> float:
     """Return the rate that the roofline allows.
 
@@ -191,6 +195,7 @@ def roofline_bound(intensity: float, bandwidth: float, peak: float = math.inf) -
     return min(peak, intensity * bandwidth)
 
 
+@suggests
 def littles_law(latency: float, rate: float) -> float:
     """Return the concurrency that keeps a pipeline full: latency times rate (Little's law).
 
@@ -226,6 +231,7 @@ def littles_law(latency: float, rate: float) -> float:
     return latency * rate
 
 
+@suggests
 def brent(work: float, depth: float, processors: float) -> float:
     """Return Brent's bound on the time of a parallel computation.
 
@@ -267,6 +273,7 @@ def brent(work: float, depth: float, processors: float) -> float:
     return depth + (work - depth) / processors
 
 
+@suggests
 def cost(work: float, depth: float, processors: float) -> float:
     """Return the cost of a parallel computation: its processors times its time.
 
@@ -324,6 +331,7 @@ class Tree:
     accesses: int
 
 
+@suggests
 def tree_reduction(n: int, degree: int = 2) -> Tree:
     """Describe the reduction of n elements by a tree of some degree.
 
@@ -409,6 +417,7 @@ def _up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
 
+@suggests
 def occupancy(
     which: str | Device | Gpu,
     threads: int,

@@ -17,6 +17,7 @@ from gpuopt.observe.profile import Profile, _counting
 from gpuopt.ptx.buffers import copied
 from gpuopt.ptx.kernel import Kernel
 from gpuopt.util.errors import SimError
+from gpuopt.util.names import suggests
 
 SECONDS = 20.0  # after which a launch counts as endless, if the caller says nothing
 
@@ -185,6 +186,7 @@ def _measure(evidence: Evidence, kernel: Kernel) -> None:
         )
 
 
+@suggests
 def explain(
     function: Callable[..., Any],
     *arguments: Any,

@@ -19,6 +19,7 @@ from gpuopt.observe.launches import Finding
 from gpuopt.observe.profile import Profile
 from gpuopt.util import serialise
 from gpuopt.util.checks import finite
+from gpuopt.util.names import suggests
 
 SECONDS = 20.0
 FINDINGS_MOST = 5  # in a message
@@ -149,6 +150,7 @@ def _outcome(test: Callable[..., Any], module: Any, device: str) -> Outcome:
     )
 
 
+@suggests
 def grade(
     tests: str | os.PathLike[str],
     source: str | os.PathLike[str],

@@ -13,6 +13,7 @@ from gpuopt.observe.profile import Profile
 from gpuopt.ptx.buffers import copied
 from gpuopt.ptx.kernel import Kernel
 from gpuopt.util.errors import SimError
+from gpuopt.util.names import suggests
 
 RUNS = 400  # the most launches that the shortening takes
 
@@ -155,6 +156,7 @@ def _shortened(
     return delays, changed
 
 
+@suggests
 def shortest_order(
     kernel: Kernel,
     grid: int | tuple[int, ...],

@@ -14,6 +14,7 @@ from gpuopt._core import View
 from gpuopt.arrays.dtypes import TYPES, is_bfloat16, named_dtype, supported
 from gpuopt.arrays.inout import check_out
 from gpuopt.util.checks import whole
+from gpuopt.util.names import suggests
 
 LEGACY = 1  # the legacy default stream, of gpuopt's own arrays and of producers without a stream
 CUDA, CUDA_MANAGED = 2, 13  # DLPack's device types
@@ -302,6 +303,7 @@ def checked_dtype(dtype: np.dtype, argument: str) -> np.dtype:
     return found if is_bfloat16(found) else np.dtype(found.name)
 
 
+@suggests
 def empty(
     shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, device: str | None = None
 ) -> DeviceArray:

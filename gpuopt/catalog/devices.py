@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpuopt import _core
+from gpuopt.util.names import suggests
 from gpuopt.util.table import Listing
 
 KINDS = ("cuda", "cpu", "sim")
@@ -116,6 +117,7 @@ def gpu_number(each: Device) -> int | None:
     return int(each.name.partition(":")[2]) if each.kind == "cuda" else None
 
 
+@suggests
 def available(kind: str = "cuda") -> Availability:
     """Report whether a kind of device is available, and why not.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gpuopt.catalog.devices import Device
 from gpuopt.catalog.limits import Gpu, gpu
 from gpuopt.util.checks import whole
+from gpuopt.util.names import suggests
 
 START = 10e-6  # seconds of a copy without bytes
 _REST = 0.8  # of the nominal rate, where no deck measured it: packets' headers and flow control
@@ -50,6 +51,7 @@ _LINKS = (
 )
 
 
+@suggests
 def host_link(which: str | Device | Gpu) -> Link:
     """Return a GPU's link to its host.
 
@@ -82,6 +84,7 @@ def host_link(which: str | Device | Gpu) -> Link:
     return next(link for least, link in _LINKS if capability >= least)
 
 
+@suggests
 def transfer(which: str | Device | Gpu, nbytes: int, *, pinned: bool = True) -> float:
     """Return the seconds of a copy between host and GPU, by the model of the link.
 

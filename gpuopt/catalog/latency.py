@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gpuopt import _core
 from gpuopt.util.checks import whole
-from gpuopt.util.names import unknown_name
+from gpuopt.util.names import suggests, unknown_name
 
 LINE = 128  # bytes
 
@@ -46,6 +46,7 @@ class Pipeline:
     share: float
 
 
+@suggests
 def pipeline(
     needs: Sequence[Iterable[int]],
     *,
@@ -153,6 +154,7 @@ class InFlight:
     share: float
 
 
+@suggests
 def in_flight(preset: str, latency: float | None = None) -> InFlight:
     """Return the bytes in flight on a multiprocessor that fill a GPU's bandwidth (Little's law).
 

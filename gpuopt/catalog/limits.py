@@ -7,7 +7,7 @@ from typing import Any
 
 from gpuopt import _core
 from gpuopt.catalog.devices import Device, device as describe_device
-from gpuopt.util.names import unknown_name
+from gpuopt.util.names import suggests, unknown_name
 
 WARP = 32  # lanes
 
@@ -68,6 +68,7 @@ def _gpu(row: dict[str, Any]) -> Gpu:
 GPUS = {row["name"]: _gpu(row) for row in _core.presets()}
 
 
+@suggests
 def gpu(which: str | Device | Gpu) -> Gpu:
     """Return the limits of a GPU.
 

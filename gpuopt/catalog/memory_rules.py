@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gpuopt.catalog.devices import Device
 from gpuopt.catalog.limits import WARP, Gpu, gpu
 from gpuopt.util.checks import whole
+from gpuopt.util.names import suggests
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,7 @@ def _lanes(addresses: Sequence[int | None], size: int) -> list[tuple[int, int]]:
     return active
 
 
+@suggests
 def transactions(
     which: str | Device | Gpu, addresses: Sequence[int | None], size: int = 4
 ) -> Transactions:
@@ -148,6 +150,7 @@ def transactions(
     return Transactions(len(found), sum(each.size for each in found))
 
 
+@suggests
 def transaction_list(
     which: str | Device | Gpu,
     addresses: Sequence[int | None],
@@ -211,6 +214,7 @@ class Passes:
     ways: int
 
 
+@suggests
 def bank_groups(
     which: str | Device | Gpu, addresses: Sequence[int | None], size: int = 4
 ) -> list[dict[int, dict[int, list[int]]]]:
@@ -251,6 +255,7 @@ def bank_groups(
     return [group for _, group in sorted(groups.items())]
 
 
+@suggests
 def bank_conflicts(
     which: str | Device | Gpu, addresses: Sequence[int | None], size: int = 4
 ) -> Passes:

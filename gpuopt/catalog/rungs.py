@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuopt import _core
-from gpuopt.util.names import nearest
+from gpuopt.util.names import nearest, suggests
 from gpuopt.util.table import Listing
 
 
@@ -120,6 +120,7 @@ _SHOWN = {
 }
 
 
+@suggests
 def rungs(family: str = "reduce") -> list[Rung]:
     """List a family's rungs, in the ladder's order.
 

@@ -30,7 +30,7 @@ from gpuopt.experiments.register_pressure import register_pressure
 from gpuopt.experiments.several_gpus import several_gpus
 from gpuopt.experiments.texture import texture
 from gpuopt.experiments.trees import trees
-from gpuopt.util.names import unknown_name
+from gpuopt.util.names import suggests, unknown_name
 
 # The one list: the command line, the tests and the README iterate it.
 EXPERIMENTS: dict[str, Callable[..., Experiment]] = {
@@ -76,6 +76,7 @@ def summary() -> dict[str, str]:
     }
 
 
+@suggests
 def run(name: str, device: str | None = None) -> Experiment:
     """Run an experiment by its name.
 

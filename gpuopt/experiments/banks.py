@@ -12,6 +12,7 @@ from gpuopt.experiments import _lab
 from gpuopt.experiments._lab import Lab, Outcome, Output, Probe
 from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.families import oracle
+from gpuopt.util.names import suggests
 
 BLOCK = 256
 STRIDES = range(1, 34)
@@ -21,6 +22,7 @@ DECK = {"stride 1": "free", "permuted": "free", "stride 2": "2-way", "stride 8":
 DECK |= {"broadcast": "broadcast", "tile column, padded": "free"}
 
 
+@suggests
 def banks(rounds: int | None = None, *, device: str | None = None) -> Experiment:
     """Shared-memory banks: strides 1 to 33, a permutation, a broadcast, a padded tile.
 

@@ -17,6 +17,7 @@ from gpuopt.families.cases import Case
 from gpuopt.measure.ceilings import copy_bandwidth
 from gpuopt.measure.race import Contender, Effort, Timing, VerificationError, race
 from gpuopt.observe.profile import profile
+from gpuopt.util.names import suggests
 
 BLOCKS = (16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 GRIDS = (0.5, 1, 2, 8, 32, 100)  # blocks of a multiprocessor
@@ -25,6 +26,7 @@ RUNGS = (("reduce", "cascading"), ("stencil1d", "shared"))
 ROUNDS = 7
 
 
+@suggests
 def block_size(n: int | None = None, *, device: str | None = None) -> Experiment:
     """Block and grid sizes: the decks' rules, swept for a copy, a reduction and a stencil.
 

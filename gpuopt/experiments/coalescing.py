@@ -15,6 +15,7 @@ from gpuopt.experiments._lab import Lab, Outcome, Output, Probe
 from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.families import oracle
 from gpuopt.measure.ceilings import copy_bandwidth
+from gpuopt.util.names import suggests
 
 BLOCK = 256
 SLACK = 64  # items behind the last, for offsets
@@ -42,6 +43,7 @@ UNITS = {
 }
 
 
+@suggests
 def coalescing(n: int | None = None, *, device: str | None = None) -> Experiment:
     """Coalescing: a warp's addresses in order, permuted, misaligned, strided, in structures.
 

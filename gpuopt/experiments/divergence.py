@@ -11,12 +11,14 @@ from gpuopt.experiments import _lab
 from gpuopt.experiments._lab import Lab, Outcome, Output, Probe
 from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.families import oracle
+from gpuopt.util.names import suggests
 
 WAYS = (1, 2, 4, 8, 16, 32)
 FACTOR = 0.984375  # of a step, as the kernel has it: exact in a float
 ROUNDS = 7
 
 
+@suggests
 def divergence(steps: int | None = None, *, device: str | None = None) -> Experiment:
     """Divergence: up to 32 paths, by lane inside a warp or by warp.
 

@@ -10,12 +10,14 @@ from gpuopt.experiments import _lab
 from gpuopt.experiments._lab import Lab, Outcome, Output, Probe
 from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.families import oracle
+from gpuopt.util.names import suggests
 
 BLOCK = 256
 STEPS = (1, 64)  # bound by memory, bound by arithmetic
 ROUNDS = 7
 
 
+@suggests
 def double_literal(n: int | None = None, *, device: str | None = None) -> Experiment:
     """2.5 against 2.5f in float code: what a double literal costs.
 

@@ -11,6 +11,7 @@ from gpuopt.measure.race import VerificationError
 from gpuopt.models import gpu
 from gpuopt.ptx.module import Module, load_ptx
 from gpuopt.util.errors import SimError, UnfitError
+from gpuopt.util.names import suggests
 
 BLOCK = 32
 # %r1 = the sum of the %r0 parts from %x0 on.
@@ -124,6 +125,7 @@ done:
 SINCE = 6  # major compute capability with cooperative launches
 
 
+@suggests
 def global_sync(blocks: int | None = None, *, device: str | None = None) -> Experiment:
     """Synchronize all blocks: by two launches, and by a loop that waits, with and without room.
 

@@ -16,6 +16,7 @@ from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.experiments._steps import Timed
 from gpuopt.families import oracle
 from gpuopt.ptx.module import Module
+from gpuopt.util.names import suggests
 
 ROUNDS = 7
 SIZES = (1 << 12, 1 << 16, 1 << 20, 1 << 24, 1 << 28)  # bytes
@@ -33,6 +34,7 @@ READ = {
 DECK = "3.2 GB/s on PCIe 1, 5.2 on PCIe 2"  # pinned, x16
 
 
+@suggests
 def host_link(nbytes: int | None = None, *, device: str | None = None) -> Experiment:
     """Copy between host and GPU: pageable against pinned memory, both ways, several sizes.
 

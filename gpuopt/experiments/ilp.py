@@ -13,6 +13,7 @@ from gpuopt.experiments import _lab
 from gpuopt.experiments._lab import Lab, Outcome, Output, Probe
 from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.families import oracle
+from gpuopt.util.names import suggests
 
 CHAINS = (1, 2, 3, 4, 6, 8)
 CHAINS_MOST = 8  # what the kernels are compiled for
@@ -30,6 +31,7 @@ PIPELINES = {
 SCHEDULERS = 4  # of a multiprocessor since 3.0; a warp has one of them
 
 
+@suggests
 def ilp(
     chains: Sequence[int] = CHAINS,
     warps: Sequence[int] = WARPS,

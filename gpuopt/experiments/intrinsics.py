@@ -12,6 +12,7 @@ from gpuopt.catalog.devices import Device
 from gpuopt.experiments import _lab
 from gpuopt.experiments._lab import Lab, Outcome, Output, Probe
 from gpuopt.experiments._result import Column, Experiment, Row
+from gpuopt.util.names import suggests
 
 BLOCK = 256
 EXPONENT = 2.5  # of pow
@@ -64,6 +65,7 @@ FUNCTIONS = {
 }
 
 
+@suggests
 def intrinsics(
     n: int | None = None, *, steps: int | None = None, device: str | None = None
 ) -> Experiment:

@@ -10,6 +10,7 @@ from gpuopt.experiments import _lab, _steps
 from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.experiments._steps import Timed
 from gpuopt.ptx.module import Module
+from gpuopt.util.names import suggests
 
 ROUNDS = 11
 WAYS = {  # as Module.time has them
@@ -20,6 +21,7 @@ WAYS = {  # as Module.time has them
 }
 
 
+@suggests
 def launch_overhead(launches: int | None = None, *, device: str | None = None) -> Experiment:
     """Launch an empty kernel: back to back, waited for, in a graph; and the host's cost of it.
 

@@ -14,6 +14,7 @@ from gpuopt.experiments._lab import Lab, Outcome, Output, Probe
 from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.families import oracle
 from gpuopt.measure.ceilings import copy_bandwidth
+from gpuopt.util.names import suggests
 
 BLOCK = 64
 WORDS = (1, 2, 4)
@@ -23,6 +24,7 @@ WHOLE = BLOCK * max(WORDS) * max(ACCESSES)  # items that every row divides
 ROUNDS = 7
 
 
+@suggests
 def low_occupancy_copy(
     n: int | None = None,
     resident: Sequence[int] = RESIDENT,

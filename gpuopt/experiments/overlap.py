@@ -18,6 +18,7 @@ from gpuopt.measure.race import VerificationError
 from gpuopt.ptx.buffers import Buffer, Prepared, copy_async
 from gpuopt.ptx.module import Module
 from gpuopt.ptx.streams import Stream
+from gpuopt.util.names import suggests
 
 BLOCK = 256
 ROUNDS = 7
@@ -34,6 +35,7 @@ COLUMNS = [
 ]
 
 
+@suggests
 def overlap(n: int | None = None, *, device: str | None = None) -> Experiment:
     """Copy in, compute, copy out: one after the other against chunks on two and more streams.
 

@@ -12,6 +12,7 @@ from gpuopt.experiments import _lab
 from gpuopt.experiments._lab import Lab, Outcome, Output, Probe
 from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.families import oracle
+from gpuopt.util.names import suggests
 
 BLOCK = 256
 CAPS = (64, 40, 32, 24)  # the first one is no cap: the kernel needs less
@@ -20,6 +21,7 @@ VALUES = 40  # of a thread, as the kernel has it
 ROUNDS = 7
 
 
+@suggests
 def register_pressure(
     n: int | None = None, *, steps: int | None = None, device: str | None = None
 ) -> Experiment:

@@ -18,6 +18,7 @@ from gpuopt.families.device_calls import asarray
 from gpuopt.families.reduce import reduce
 from gpuopt.measure.race import Contender, Effort, Timing, VerificationError, race
 from gpuopt.observe.profile import profile
+from gpuopt.util.names import suggests
 
 ROUNDS, SAMPLE_SECONDS = 7, 2e-3
 SIMULATED = (1, 2, 4)  # GPUs
@@ -45,6 +46,7 @@ class _Split:
     timing: Timing = field(default_factory=Timing)
 
 
+@suggests
 def several_gpus(n: int | None = None, *, device: str | None = None) -> Experiment:
     """Several GPUs: a sum in as many shares as there are GPUs, and tasks dealt out to them.
 

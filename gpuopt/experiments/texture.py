@@ -13,6 +13,7 @@ from gpuopt.experiments._lab import Lab, Outcome, Output, Probe
 from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.families import oracle
 from gpuopt.ptx.textures import Texture
+from gpuopt.util.names import suggests
 
 BLOCK = 256
 ROUNDS = 7
@@ -90,6 +91,7 @@ def sample(
     )
 
 
+@suggests
 def texture(n: int | None = None, *, device: str | None = None) -> Experiment:
     """Textures: linear memory and 2-D arrays, clamped and wrapped, filtered, against plain loads.
 

@@ -15,6 +15,7 @@ from gpuopt.observe.bounds import preset_row
 from gpuopt.observe.profile import profile
 from gpuopt.ptx.buffers import Buffer, Prepared
 from gpuopt.ptx.module import Module
+from gpuopt.util.names import suggests
 
 BLOCK = 128
 DEGREES = (2, 4, 16, 256)
@@ -53,6 +54,7 @@ def _of_degree(n: int, degree: int) -> list[tuple[int, int]]:
     return levels
 
 
+@suggests
 def trees(n: int | None = None, *, device: str | None = None) -> Experiment:
     """Sum by one thread, by one block of threads, and by trees of degree 2, 4, 16 and 256.
 

@@ -19,8 +19,10 @@ from gpuopt.arrays.device_array import LEGACY, DeviceArray, checked_dtype, empty
 from gpuopt.arrays.inout import Problem, array_in
 from gpuopt.arrays.libraries import View, check_device, in_order, view_of
 from gpuopt.families.device_axes import compact
+from gpuopt.util.names import suggests
 
 
+@suggests
 def asarray(x: ArrayLike, device: str | None = None) -> DeviceArray:
     """Return an array on a device: a copy of a host array, or another library's array in place.
 

@@ -16,6 +16,7 @@ from gpuopt.families import device_calls
 from gpuopt.families.plans import apart, is_run, kernel_plan, named_like, weak_numbers
 from gpuopt.util.float_state import in_default_float_state
 from gpuopt.util.literals import DeviceName, MatmulRung
+from gpuopt.util.names import misspelt, suggests
 
 
 @in_default_float_state
@@ -108,6 +109,7 @@ _NAMES = ("a", "b", "variant", "out", "device")
 _run = _core.Entry("aakod", _NAMES, _plan, _matmul, quick_view).run
 
 
+@suggests
 def matmul(
     a: ArrayLike,
     b: ArrayLike,
@@ -115,6 +117,7 @@ def matmul(
     variant: MatmulRung | int | None = None,
     out: np.ndarray | None = None,
     device: DeviceName | str | None = None,
+    **unknown: Any,
 ) -> np.ndarray:
     """Multiply two matrices, on a rung of the matrix product ladder.
 
@@ -171,4 +174,6 @@ def matmul(
     array([[2., 1.],
            [4., 3.]])
     """
+    if unknown:
+        raise misspelt(matmul, unknown)
     return _run(a, b, variant, out, device)

@@ -12,6 +12,7 @@ from gpuopt.arrays.libraries import View, quick_view
 from gpuopt.families import device_reduce, reduce_axis
 from gpuopt.util.float_state import in_default_float_state
 from gpuopt.util.literals import DeviceName, Op, ReduceRung
+from gpuopt.util.names import misspelt, suggests
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
@@ -89,6 +90,7 @@ _NAMES = (
 _run = _core.Entry("akkkktokkd", _NAMES, _plan, _reduce, quick_view).run
 
 
+@suggests
 def reduce(
     array: ArrayLike,
     op: Op = "sum",
@@ -102,6 +104,7 @@ def reduce(
     block: int | None = None,
     blocks: int | None = None,
     device: DeviceName | str | None = None,
+    **unknown: Any,
 ) -> Any:
     """Reduce an array to one value on a rung of the reduction ladder, or along axes.
 
@@ -229,5 +232,7 @@ def reduce(
     >>> gpuopt.reduce([[1, 5, 2], [7, 0, 7]], "argmax", axis=1, device="cpu")
     array([1, 0])
     """
+    if unknown:
+        raise misspelt(reduce, unknown)
     launch = block if blocks is None else (block, blocks)
     return _run(array, op, axis, keepdims, variant, dtype, out, initial, launch, device)

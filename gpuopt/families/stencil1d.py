@@ -21,7 +21,7 @@ from gpuopt.util.checks import whole
 from gpuopt.util.errors import AxisError
 from gpuopt.util.float_state import in_default_float_state
 from gpuopt.util.literals import DeviceName, Mode, StencilRung
-from gpuopt.util.names import unknown_name
+from gpuopt.util.names import misspelt, suggests, unknown_name
 
 # Numbered as in stencil1d.cu. "valid" reads nothing beyond the ends, so any number serves.
 RADIUS_MOST = 2**31 - 1
@@ -280,6 +280,7 @@ _NAMES = (
 _run = _core.Entry("akwkkkkokd", _NAMES, _plan, _stencil1d, quick_view).run
 
 
+@suggests
 def stencil1d(
     a: ArrayLike,
     radius: int = 3,
@@ -292,6 +293,7 @@ def stencil1d(
     out: np.ndarray | None = None,
     block: int | None = None,
     device: DeviceName | str | None = None,
+    **unknown: Any,
 ) -> np.ndarray:
     """Add up the neighbourhood of every element, on a rung of the stencil ladder.
 
@@ -371,4 +373,6 @@ def stencil1d(
     array([[ 3,  6,  5],
            [30, 60, 50]])
     """
+    if unknown:
+        raise misspelt(stencil1d, unknown)
     return _run(a, radius, weights, mode, cval, axis, variant, out, block, device)

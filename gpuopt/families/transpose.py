@@ -19,6 +19,7 @@ from gpuopt.families.device_axes import copy_of
 from gpuopt.families.plans import apart, kernel_plan, named_like
 from gpuopt.util.errors import AxisError
 from gpuopt.util.literals import DeviceName, TransposeRung
+from gpuopt.util.names import misspelt, suggests
 
 WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}  # by element size
 COPIED = 8 << 20  # bytes up to which NumPy copies an array with gaps as fast as two passes
@@ -171,6 +172,7 @@ def _plan(a: Any, axes: Any, variant: Any, out: Any, block: Any, device: Any) ->
     return None
 
 
+@suggests
 def transpose(
     a: ArrayLike,
     axes: Sequence[int] | None = None,
@@ -179,6 +181,7 @@ def transpose(
     out: np.ndarray | None = None,
     block: int | None = None,
     device: DeviceName | str | None = None,
+    **unknown: Any,
 ) -> np.ndarray:
     """Permute an array's axes in memory, on a rung of the transpose ladder.
 
@@ -250,6 +253,8 @@ def transpose(
     >>> gpuopt.transpose(pictures, (0, 3, 1, 2), device="cpu").shape
     (10, 3, 48, 64)
     """
+    if unknown:
+        raise misspelt(transpose, unknown)
     return _run(a, axes, variant, out, block, device)
 
 

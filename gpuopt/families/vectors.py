@@ -18,6 +18,7 @@ from gpuopt.families.device_calls import asarray, reach_of, there_plan
 from gpuopt.families.plans import apart, kernel_plan, named_like, weak_numbers
 from gpuopt.util.float_state import in_default_float_state
 from gpuopt.util.literals import DeviceName, VectorRung
+from gpuopt.util.names import misspelt, suggests
 
 _AXES = 8  # that the cpu walks along: DEVICE_AXES
 
@@ -397,6 +398,7 @@ _run_add = _core.Entry("aakokd", ("x", "y", *_OTHERS), _plan_add, _add, quick_vi
 _run_saxpy = _core.Entry("aaakokd", ("a", "x", "y", *_OTHERS), _plan_saxpy, _saxpy, quick_view).run
 
 
+@suggests
 def add(
     x: ArrayLike,
     y: ArrayLike,
@@ -405,6 +407,7 @@ def add(
     out: np.ndarray | None = None,
     block: int | None = None,
     device: DeviceName | str | None = None,
+    **unknown: Any,
 ) -> np.ndarray:
     """Add two arrays, on a rung of the decks' first ladder.
 
@@ -462,9 +465,12 @@ def add(
     >>> gpuopt.add([1, 2, 3], [10, 20, 30], device="cpu")
     array([11, 22, 33])
     """
+    if unknown:
+        raise misspelt(add, unknown)
     return _run_add(x, y, variant, out, block, device)
 
 
+@suggests
 def saxpy(
     a: float,
     x: ArrayLike,
@@ -474,6 +480,7 @@ def saxpy(
     out: np.ndarray | None = None,
     block: int | None = None,
     device: DeviceName | str | None = None,
+    **unknown: Any,
 ) -> np.ndarray:
     """Return a * x + y, on the rungs of `gpuopt.add`.
 
@@ -511,6 +518,8 @@ def saxpy(
     >>> gpuopt.saxpy(2, [1.0, 2.0], [0.5, 0.25], device="cpu")
     array([2.5 , 4.25])
     """
+    if unknown:
+        raise misspelt(saxpy, unknown)
     if type(a) is int and a.bit_length() > 63:  # NumPy has no integer of this size
         try:
             a = float(a)

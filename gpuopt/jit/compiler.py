@@ -23,6 +23,7 @@ from gpuopt.jit.find import Compiler, find
 from gpuopt.jit.stubs import STUBS
 from gpuopt.ptx.module import Module
 from gpuopt.util.checks import finite
+from gpuopt.util.names import suggests
 
 FORMAT = 2  # of a result on disk
 MEMORY = 4 << 30  # bytes of address space of the compiler's process
@@ -391,6 +392,7 @@ def _arch(arch: Any, device: str) -> tuple[str, bool]:
     return (text if "_" in text else f"sm_{text}"), True
 
 
+@suggests
 def compile(
     source: str | bytes | os.PathLike[str],
     *,

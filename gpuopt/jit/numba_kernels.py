@@ -12,6 +12,7 @@ from gpuopt import _core
 from gpuopt.jit.compiler import OLDEST
 from gpuopt.ptx.kernel import Kernel
 from gpuopt.ptx.module import Module
+from gpuopt.util.names import suggests
 
 ROOTS = ("numba_cuda_mlir", "numba_cuda", "numba")
 
@@ -123,6 +124,7 @@ class NumbaKernel:
         return module[module.kernels[0]]
 
 
+@suggests
 def from_numba(dispatcher: Any, device: str | None = None) -> NumbaKernel:
     """Return a kernel of Numba that runs on a simulated GPU, without a GPU and without a driver.
 

@@ -31,7 +31,7 @@ from gpuopt.measure.workloads import Bar, Check, Workload
 from gpuopt.show import bench_table
 from gpuopt.util import parts
 from gpuopt.util.checks import names
-from gpuopt.util.names import unknown_name
+from gpuopt.util.names import suggests, unknown_name
 from gpuopt.util.serialise import Result
 
 ROUNDS = (9, 3)  # samples of each: full, quick
@@ -496,6 +496,7 @@ def _measure_all(measured: Bench, works: list[Workload], wanted: Sequence[str], 
         on_result(line)
 
 
+@suggests
 def bench(
     device: str | None = None,
     *,

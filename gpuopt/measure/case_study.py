@@ -18,6 +18,7 @@ from gpuopt.models import gpu, occupancy
 from gpuopt.ptx.kernel import resources
 from gpuopt.show import terminal
 from gpuopt.util.checks import whole
+from gpuopt.util.names import suggests
 from gpuopt.util.serialise import Result
 from gpuopt.util.table import Column, Table
 
@@ -236,6 +237,7 @@ def _check(measured: Ladder) -> None:
         )
 
 
+@suggests
 def matmul_case_study(
     device: str | None = None,
     n: int = 1024,

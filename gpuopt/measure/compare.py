@@ -22,7 +22,7 @@ from gpuopt.observe.profile import Profile, profile
 from gpuopt.ptx.buffers import copied
 from gpuopt.ptx.kernel import Kernel
 from gpuopt.show.ladder_table import label
-from gpuopt.util.names import unknown_name
+from gpuopt.util.names import suggests, unknown_name
 from gpuopt.util.serialise import Result
 from gpuopt.util.table import Column, Table
 
@@ -432,6 +432,7 @@ def _side(side: Any, name: str) -> tuple[str, Measurements]:
     )
 
 
+@suggests
 def compare(
     old: Any, new: Any, *arguments: Any, device: str | None = None, **keywords: Any
 ) -> Comparison:

@@ -33,6 +33,7 @@ from gpuopt.ptx.kernel import resources
 from gpuopt.show import ladder_table
 from gpuopt.util.checks import whole
 from gpuopt.util.literals import DeviceName, Family, Ufunc
+from gpuopt.util.names import suggests
 
 DECK_CPU = "2 x E5-2650"  # of the decks' rungs that are no kernels
 COPY_BYTES = {"cuda": 1 << 30, "cpu": 1 << 28}  # read by the copy that gives the ceiling
@@ -56,6 +57,7 @@ def _block(rung: Rung, block: int | None) -> int | None:
 # --- measuring
 
 
+@suggests
 def ladder(
     family: Family = "reduce",
     n: int | None = None,

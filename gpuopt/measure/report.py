@@ -28,7 +28,7 @@ from gpuopt.show import ladder_table, plots, terminal
 from gpuopt.util import files
 from gpuopt.util.checks import names
 from gpuopt.util.literals import DeviceName
-from gpuopt.util.names import unknown_name
+from gpuopt.util.names import suggests, unknown_name
 from gpuopt.util.serialise import UNTOLD, Result
 from gpuopt.util.svg import Picture
 from gpuopt.util.table import Column, Table
@@ -462,6 +462,7 @@ def _counts(measured: Ladder) -> str:
 # --- making it
 
 
+@suggests
 def report(
     device: DeviceName | str | None = None,
     *,

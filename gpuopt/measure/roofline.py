@@ -29,7 +29,7 @@ from gpuopt.show import terminal
 from gpuopt.util import files
 from gpuopt.util.checks import finite
 from gpuopt.util.literals import DeviceName
-from gpuopt.util.names import unknown_name
+from gpuopt.util.names import suggests, unknown_name
 from gpuopt.util.serialise import Result
 
 if TYPE_CHECKING:
@@ -475,6 +475,7 @@ def _keep(path: Path, measured: Roofline) -> None:
         files.write(path, json.dumps(measured.to_dict(), indent=1))
 
 
+@suggests
 def roofline(
     device: DeviceName | str | None = None,
     *,

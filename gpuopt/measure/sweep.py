@@ -29,7 +29,7 @@ from gpuopt.measure.race import Contender, Effort, Progress, Timing, Verificatio
 from gpuopt.show import experiment_plots
 from gpuopt.show.ladder_table import label
 from gpuopt.show.terminal import busy
-from gpuopt.util.names import unknown_name
+from gpuopt.util.names import suggests, unknown_name
 from gpuopt.util.serialise import Result
 from gpuopt.util.table import Column, Table
 
@@ -432,6 +432,7 @@ def _items(family: str, n: int | Sequence[int] | None, kind: str) -> Sequence[in
     return every
 
 
+@suggests
 def sweep(
     family: str = "reduce",
     n: int | Sequence[int] | None = None,

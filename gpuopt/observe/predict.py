@@ -8,8 +8,10 @@ from typing import Any
 from gpuopt.observe.prediction import Prediction
 from gpuopt.observe.profile import profile
 from gpuopt.util.literals import DeviceName
+from gpuopt.util.names import suggests
 
 
+@suggests
 def predict(
     call: Callable[..., Any],
     *arguments: Any,

@@ -32,7 +32,7 @@ from gpuopt.observe.prediction import Prediction, predict_launches
 from gpuopt.observe.timeline import Timeline, timeline
 from gpuopt.util import serialise, texts
 from gpuopt.util.literals import DeviceName
-from gpuopt.util.names import unknown_name
+from gpuopt.util.names import suggests, unknown_name
 from gpuopt.util.table import Column, Listing, Table
 
 LAUNCHES_MOST = 12  # of a table in Jupyter
@@ -584,6 +584,7 @@ def _callable(function: object) -> None:
         )
 
 
+@suggests
 def profile(
     function: Callable[..., Any] | None = None,
     *arguments: Any,
@@ -643,6 +644,7 @@ def profile(
     return profiled
 
 
+@suggests
 def check(
     function: Callable[..., Any], *arguments: Any, device: DeviceName | str = "sim", **keywords: Any
 ) -> list[Finding]:

@@ -18,6 +18,7 @@ from gpuopt.observe.annotated import Diff, Source, SourceLine
 from gpuopt.observe.counters import BESIDE, Counters, check_name
 from gpuopt.observe.profile import profile
 from gpuopt.util.literals import AnyRung, Family
+from gpuopt.util.names import nearest, suggests
 from gpuopt.util.texts import embedded
 
 REDUCE_ITEMS = 1 << 14  # elements of the run whose counters annotate a source
@@ -312,6 +313,7 @@ def source(
 ) -> Source: ...
 
 
+@suggests
 def source(
     family: str | Callable[..., Any],
     variant: Any = None,
@@ -385,7 +387,7 @@ def source(
     if arguments or keywords or ptx:
         raise TypeError(
             "source: a rung takes a variant and annotate=; grid, block, arguments and ptx= are for "
-            "a kernel of your own"
+            f"a kernel of your own{nearest(min(keywords, default=''), ('annotate', 'historical'))}"
         )
     rung = find(family, variant)
     file, row = _row(rung)
@@ -396,6 +398,7 @@ def source(
     return Source(rung, file, function, _lines(needed, file, counters), counted, shown or BESIDE)
 
 
+@suggests
 def diff(
     family: Family, a: AnyRung | int, b: AnyRung | int, *, annotate: bool | Iterable[str] = False
 ) -> Diff:

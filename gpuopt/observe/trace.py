@@ -20,11 +20,12 @@ from gpuopt.observe.launches import Launch, launch_of
 from gpuopt.ptx.kernel import Kernel
 from gpuopt.util.checks import whole
 from gpuopt.util.literals import DeviceName, Family
-from gpuopt.util.names import unknown_name
+from gpuopt.util.names import nearest, suggests, unknown_name
 from gpuopt.util.svg import Picture
 from gpuopt.util.table import Column, Table
 
 EVENTS_MOST = 100_000
+_OWN = ("block_index", "warp", "launch", "events", "device")  # options of `trace` itself
 RANKED_MOST = 2000  # accesses that are looked at for the worst one
 
 
@@ -359,6 +360,7 @@ def _rung_call(
         raise TypeError(
             f"trace of a rung takes a variant and {', '.join(sorted(known - {'variant'}))}; not "
             f"{', '.join(sorted(unknown)) or 'so many arguments'}"
+            f"{nearest(min(unknown, default=''), (*known, *_OWN))}"
         )
     n, threads = cases.FAMILIES[family].traced
     n = n if keywords.get("n") is None else keywords["n"]
@@ -373,6 +375,7 @@ def _rung_call(
     return lambda: case.call(rung, block, device), f"{family} rung {number}{rung.name}"
 
 
+@suggests
 def trace(
     family_or_kernel: Family | Callable[..., Any],
     *arguments: Any,

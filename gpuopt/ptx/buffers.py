@@ -18,6 +18,7 @@ from gpuopt.arrays.libraries import Library, is_run, view_of
 from gpuopt.ptx.described import Described, described
 from gpuopt.ptx.streams import Stream, drain, stream_on
 from gpuopt.ptx.textures import Surface, Texture
+from gpuopt.util.names import suggests
 
 PER_THREAD = 2  # the per-thread default stream, as LEGACY is the legacy one
 
@@ -258,6 +259,7 @@ def span(value: Any, name: str, core: _core.Module, writable: bool) -> tuple[int
     return value.__array_interface__["data"][0], value.nbytes
 
 
+@suggests
 def copy_async(to: Buffer | np.ndarray, source: Buffer | np.ndarray, stream: Stream) -> None:
     """Enqueue a copy on a stream of a simulated GPU, and return.
 

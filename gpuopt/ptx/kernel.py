@@ -27,7 +27,8 @@ from gpuopt.ptx.described import Described, described
 from gpuopt.ptx.entries import Parameter
 from gpuopt.ptx.streams import Stream, drain, stream_on
 from gpuopt.ptx.textures import Surface, Texture
-from gpuopt.util import texts
+from gpuopt.util import public, texts
+from gpuopt.util.names import suggests
 
 
 class _Launch(NamedTuple):
@@ -131,6 +132,30 @@ class Kernel:
         with self._module._lock:
             return Resources(*self._module._core.resources(self.symbol))
 
+    def explain(
+        self, grid: int | tuple[int, ...], block: int | tuple[int, ...], *args: Any, **keywords: Any
+    ) -> Any:
+        """Find mistakes, and reasons why the kernel is slow, by `gpuopt.explain`.
+
+        Parameters
+        ----------
+        grid, block, *args, **keywords
+            As for a call.
+
+        Returns
+        -------
+        Explanation
+
+        Examples
+        --------
+        >>> import gpuopt
+        >>> ptx = ".version 8.0 .target sm_75 .address_size 64 .visible .entry k() { ret; }"
+        >>> gpuopt.load_ptx(ptx, device="sim")["k"].explain(1, 32).ok
+        True
+        """
+        return public.named("explain")(self, grid, block, *args, **keywords)
+
+    @suggests
     def __call__(
         self,
         grid: int | tuple[int, ...],
@@ -271,6 +296,7 @@ class Kernel:
                 values.append(self._value(i, argument))
         return _Launch(*sizes, shared, limits, values, arrays, flags)
 
+    @suggests
     def bind(
         self,
         grid: int | tuple[int, ...],

@@ -28,7 +28,7 @@ from gpuopt.ptx.names import find, short_name
 from gpuopt.ptx.textures import Texture, texture_plan
 from gpuopt.ptx.variable import Variable, dtype_of
 from gpuopt.util.literals import DeviceName
-from gpuopt.util.names import nearest
+from gpuopt.util.names import nearest, suggests
 
 
 class Source(Protocol):
@@ -179,6 +179,7 @@ class Module(Memory):
             raise ValueError(f"dtype: {name} has {nbytes} bytes, no multiple of {kind}'s")
         return Variable(self, name, address, nbytes, kind)
 
+    @suggests
     def time(
         self, launches: Prepared | Sequence[Prepared], runs: int = 1, how: str = "queue"
     ) -> float:
@@ -276,6 +277,7 @@ class Module(Memory):
         with self._lock:
             return pinned(self._core, shape, dtype)
 
+    @suggests
     def texture(
         self,
         array: ArrayLike,
@@ -398,6 +400,7 @@ class Module(Memory):
             self._core.adopt(number, kept)
 
 
+@suggests
 def load_ptx(
     text_or_path: str | bytes | os.PathLike[str], device: DeviceName | str | None = None
 ) -> Module:

@@ -1,6 +1,7 @@
 """Errors: the type, a message that names the argument and the fix, and no side effects."""
 
 import contextlib
+import inspect
 import os
 import pickle
 
@@ -296,7 +297,55 @@ def test_the_signature():
         gpuopt.reduce(ARRAY, axes=0)
     with pytest.raises(TypeError, match="8"):
         gpuopt._core.reduce(ARRAY)
+    assert "unknown" not in inspect.signature(gpuopt.reduce).parameters
     assert gpuopt.reduce(array=ARRAY, op="max", variant=None, dtype=None, out=None, block=None) == 9
+
+
+NAMED = [
+    each
+    for owner in (gpuopt, gpuopt.models, gpuopt.experiments)
+    for name in sorted(getattr(owner, "__all__", vars(owner)))
+    if inspect.isfunction(each := getattr(owner, name))
+    and each.__module__.startswith("gpuopt") and not name.startswith("_")
+    and any(len(word) > 3 for word in inspect.signature(each).parameters)
+    and name not in ("load_ipython_extension", "whole", "unknown_name")
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("each", NAMED, ids=lambda each: each.__name__)
+def test_misspelt_keyword_gets_a_suggestion(each):
+    parameters = inspect.signature(each).parameters.values()
+    named = [
+        word for word in parameters if word.kind not in (word.VAR_POSITIONAL, word.VAR_KEYWORD)
+    ]
+    name = next(word.name for word in reversed(named) if len(word.name) > 3)
+    wrong = name[:2] + name[3:]
+    required = [
+        lambda x: x
+        for word in named
+        if word.default is word.empty or (word.name, each.__name__) == ("function", "profile")
+    ]
+    with pytest.raises(TypeError, match=f"argument {wrong!r}; did you mean {name!r}"):
+        each(*required, **{wrong: None})
+
+
+def test_misspelt_keyword_that_is_passed_on_gets_a_suggestion():
+    ptx = ".version 8.0 .target sm_75 .address_size 64 .visible .entry k() { ret; }"
+    kernel = gpuopt.load_ptx(ptx, device="sim")["k"]
+    for call in (gpuopt.profile, gpuopt.check, gpuopt.explain, gpuopt.trace, gpuopt.predict):
+        with pytest.raises(TypeError, match="'shard'; did you mean 'shared'"):
+            call(kernel, 1, 32, shard=4)
+        with pytest.raises(TypeError, match="'devise'; did you mean 'device'"):
+            call(kernel, 1, 32, devise="sim")
+        call(lambda **anything: kernel(1, 32), devise="sim")
+    with pytest.raises(TypeError, match="'shard'; did you mean 'shared'"):
+        kernel(1, 32, shard=4)
+    with pytest.raises(TypeError, match="zzz'; it accepts array, op, axis"):
+        gpuopt.reduce(ARRAY, zzz=1)
+    with pytest.raises(TypeError, match="vraint; did you mean 'variant'"):
+        gpuopt.trace("reduce", vraint=2)
+    with pytest.raises(TypeError, match="did you mean 'annotate'"):
+        gpuopt.source("reduce", 2, anotate=True)
 
 
 def test_available_and_rungs():
