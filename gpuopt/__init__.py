@@ -49,6 +49,7 @@ def __getattr__(name: str) -> Any:
 
 
 import_module("gpuopt.util.public").found_by(__getattr__)
+import_module("gpuopt.scale.dispatch")  # registers the engine for Dask arrays, files, several GPUs
 
 # A signal handler may call these at any time. If imported at first use, a handler that interrupts
 # that import finds half a module, which cannot be completed before the handler returns.

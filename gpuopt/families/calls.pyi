@@ -44,6 +44,7 @@ class _Reduce(_Launch, total=False):
     dtype: DTypeLike | None
     initial: Any
     blocks: int | None
+    split_every: int | dict[int, int] | None
 
 class _Transpose(_Launch, total=False):
     variant: TransposeRung | int | None

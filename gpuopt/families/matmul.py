@@ -12,7 +12,7 @@ from gpuopt import _core
 from gpuopt.arrays import inout
 from gpuopt.arrays.inout import FLOATS, Problem
 from gpuopt.arrays.libraries import View, quick_view
-from gpuopt.families import device_calls
+from gpuopt.families import device_calls, engines
 from gpuopt.families.plans import apart, is_run, kernel_plan, named_like, weak_numbers
 from gpuopt.util.float_state import in_default_float_state
 from gpuopt.util.literals import DeviceName, MatmulRung
@@ -106,7 +106,8 @@ def _matmul(a: Any, b: Any, variant: Any, out: Any, device: Any) -> Any:
 
 
 _NAMES = ("a", "b", "variant", "out", "device")
-_run = _core.Entry("aakod", _NAMES, _plan, _matmul, quick_view).run
+_planner, _general = engines.entry("matmul", _NAMES, _plan, _matmul)
+_run = _core.Entry("aakod", _NAMES, _planner, _general, quick_view).run
 
 
 @suggests

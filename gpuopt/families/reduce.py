@@ -9,7 +9,7 @@ import numpy as np
 from gpuopt import _core
 from gpuopt.arrays import inout
 from gpuopt.arrays.libraries import View, quick_view
-from gpuopt.families import device_reduce, reduce_axis
+from gpuopt.families import device_reduce, engines, reduce_axis
 from gpuopt.util.float_state import in_default_float_state
 from gpuopt.util.literals import DeviceName, Op, ReduceRung
 from gpuopt.util.names import misspelt, suggests
@@ -87,7 +87,8 @@ _started = in_default_float_state(reduce_axis.from_the_start)
 _NAMES = (
     "array", "op", "axis", "keepdims", "variant", "dtype", "out", "initial", "block", "device",
 )  # fmt: skip
-_run = _core.Entry("akkkktokkd", _NAMES, _plan, _reduce, quick_view).run
+_planner, _general = engines.entry("reduce", _NAMES, _plan, _reduce)
+_run = _core.Entry("akkkktokkd", _NAMES, _planner, _general, quick_view).run
 
 
 @suggests
@@ -104,6 +105,7 @@ def reduce(
     block: int | None = None,
     blocks: int | None = None,
     device: DeviceName | str | None = None,
+    split_every: int | dict[int, int] | None = None,
     **unknown: Any,
 ) -> Any:
     """Reduce an array to one value on a rung of the reduction ladder, or along axes.
@@ -122,6 +124,8 @@ def reduce(
         "argmax" reduces several axes that are not contiguous in C order; a rung of the ladder is
         named for an array with gaps; more than four axes on either side of the reduced one cannot
         be merged.
+
+        Or a Dask array: the result is lazy, and nothing depends on the order of its tasks.
     op : {"sum", "prod", "min", "max", "and", "or", "xor", "mean", "any", "all", "count", \
 "argmin", "argmax"}
         The operation. "and", "or" and "xor" (bitwise) accept integers and bool; "count" counts the
@@ -165,7 +169,9 @@ def reduce(
         "cuda", "cuda:1", "sim", "sim:g80" (a simulated GPU) or "cpu". Default: that of an enclosing
         `gpuopt.profile`; else the environment's GPUOPT_DEVICE; else a GPU if there is one (and,
         with no variant named, if it has a kernel for the dtype); else, for a rung that is a kernel,
-        the simulated GPU; else the cpu.
+        the simulated GPU; else the cpu. For a Dask array: the device of every worker.
+    split_every : int or dict, optional
+        For a Dask array: how many chunks are joined at once, as in `dask.array.reduction`.
 
     Returns
     -------
@@ -235,4 +241,7 @@ def reduce(
     if unknown:
         raise misspelt(reduce, unknown)
     launch = block if blocks is None else (block, blocks)
+    if split_every is not None:
+        given = (array, op, axis, keepdims, variant, dtype, out, initial, launch, device)
+        return engines.run("reduce", _NAMES, given, split_every=split_every)
     return _run(array, op, axis, keepdims, variant, dtype, out, initial, launch, device)

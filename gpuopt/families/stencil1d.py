@@ -13,7 +13,7 @@ from gpuopt import _core
 from gpuopt.arrays import inout
 from gpuopt.arrays.inout import NUMBERS, Problem
 from gpuopt.arrays.libraries import View, quick_view
-from gpuopt.families import device_calls
+from gpuopt.families import device_calls, engines
 from gpuopt.families.device_axes import in_c_order
 from gpuopt.families.plans import apart, is_run, kernel_plan, named_like
 from gpuopt.families.transpose import transpose
@@ -119,7 +119,7 @@ def stencil1d_numbers(
     return outputs, (n, outputs, first, radius, MODES[mode], beyond, math.prod(others))
 
 
-def _axis(axis: int, ndim: int) -> int:
+def stencil_axis(axis: int, ndim: int) -> int:
     """Return the axis, from 0."""
     if ndim == 0:
         raise ValueError("a: must have at least 1 dimension, not 0; pass numpy.atleast_1d(a)")
@@ -162,7 +162,7 @@ def _resident(
     views = device_calls.views_in(device, a=a)
     if views is None or isinstance(weights, View):
         return None
-    if _axis(axis, len(a.shape)) != len(a.shape) - 1:
+    if stencil_axis(axis, len(a.shape)) != len(a.shape) - 1:
         return None
     call = device_calls.described(stencil1d_problem, views, radius, weights, mode, cval)
     try:
@@ -193,7 +193,7 @@ def _plan(
     if not isinstance(a, np.ndarray) or not (weights is None or isinstance(weights, np.ndarray)):
         return None
     dtype = _native(a, "a", NUMBERS)
-    axis = _axis(axis, a.ndim)
+    axis = stencil_axis(axis, a.ndim)
     weights, radius = _stencil_weights(weights, radius)
     head, given, beyond = _head(dtype, weights, mode, cval)
     there, back = _to_the_end(axis, a.ndim)
@@ -251,7 +251,7 @@ def _stencil1d(
     views = device_calls.inputs(device, a=a)
     if views:
         ndim = len(views["a"].shape)
-        axis = _axis(axis, ndim)
+        axis = stencil_axis(axis, ndim)
         if axis != ndim - 1:
             there, back = _to_the_end(axis, ndim)
             moved = stencil1d(
@@ -263,7 +263,7 @@ def _stencil1d(
         return device_calls.run(call, views, variant, block, out)
     a = inout.array_in(a, "a")
     _native(a, "a", NUMBERS)
-    axis = _axis(axis, a.ndim)
+    axis = stencil_axis(axis, a.ndim)
     there, back = _to_the_end(axis, a.ndim)
     problem = stencil1d_problem(_turned(a, there), radius, weights, mode, cval)
     moved_out = None
@@ -277,7 +277,8 @@ def _stencil1d(
 _NAMES = (
     "a", "radius", "weights", "mode", "cval", "axis", "variant", "out", "block", "device",
 )  # fmt: skip
-_run = _core.Entry("akwkkkkokd", _NAMES, _plan, _stencil1d, quick_view).run
+_planner, _general = engines.entry("stencil1d", _NAMES, _plan, _stencil1d)
+_run = _core.Entry("akwkkkkokd", _NAMES, _planner, _general, quick_view).run
 
 
 @suggests

@@ -13,7 +13,7 @@ from gpuopt import _core
 from gpuopt.arrays import inout
 from gpuopt.arrays.inout import Problem
 from gpuopt.arrays.libraries import View, check_device, quick_view
-from gpuopt.families import device_calls
+from gpuopt.families import device_calls, engines
 from gpuopt.families.axis_plan import memory_order
 from gpuopt.families.device_axes import copy_of
 from gpuopt.families.plans import apart, kernel_plan, named_like
@@ -290,4 +290,5 @@ def _transpose(a: Any, axes: Any, variant: Any, out: Any, block: Any, device: An
 
 
 _NAMES = ("a", "axes", "variant", "out", "block", "device")
-_run = _core.Entry("akkokd", _NAMES, _plan, _transpose, quick_view).run
+_planner, _general = engines.entry("transpose", _NAMES, _plan, _transpose)
+_run = _core.Entry("akkokd", _NAMES, _planner, _general, quick_view).run

@@ -12,7 +12,7 @@ from gpuopt import _core
 from gpuopt.arrays import inout
 from gpuopt.arrays.inout import FLOATS, NUMBERS, Problem
 from gpuopt.arrays.libraries import View, check_device, quick_view, view_of
-from gpuopt.families import device_calls
+from gpuopt.families import device_calls, engines
 from gpuopt.families.device_axes import broadcast_strides, in_c_order, spread, strides_of
 from gpuopt.families.device_calls import asarray, reach_of, there_plan
 from gpuopt.families.plans import apart, kernel_plan, named_like, weak_numbers
@@ -394,8 +394,11 @@ def _saxpy(a: Any, x: Any, y: Any, variant: Any, out: Any, block: Any, device: A
 
 
 _OTHERS = ("variant", "out", "block", "device")
-_run_add = _core.Entry("aakokd", ("x", "y", *_OTHERS), _plan_add, _add, quick_view).run
-_run_saxpy = _core.Entry("aaakokd", ("a", "x", "y", *_OTHERS), _plan_saxpy, _saxpy, quick_view).run
+_ADD, _SAXPY = ("x", "y", *_OTHERS), ("a", "x", "y", *_OTHERS)
+_run_add = _core.Entry("aakokd", _ADD, *engines.entry("add", _ADD, _plan_add, _add), quick_view).run
+_run_saxpy = _core.Entry(
+    "aaakokd", _SAXPY, *engines.entry("saxpy", _SAXPY, _plan_saxpy, _saxpy), quick_view
+).run
 
 
 @suggests

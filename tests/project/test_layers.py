@@ -15,6 +15,7 @@ PYTHON_LAYERS = (
     "arrays",
     "catalog",
     "families",
+    "scale",
     "ptx",
     "jit",
     "observe",

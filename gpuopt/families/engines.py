@@ -1,0 +1,67 @@
+"""Calls that one device does not serve: on Dask arrays, stored arrays, several devices, groups.
+
+The layer `scale` serves them. It is above this one: it registers its engine when gpuopt is
+imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Engine = Callable[[str, dict[str, Any], dict[str, Any]], Any]
+
+_engine: list[Engine] = []
+
+
+def register(engine: Engine) -> None:
+    """Set the engine: ``engine(family, arguments, options)``, or NotImplemented for other calls.
+
+    `options` are the parameters that only engines have; those that are None are left out.
+    """
+    _engine[:] = [engine]
+
+
+def is_several(device: Any) -> bool:
+    """Return whether `device` names several devices: a list, or as "cuda:*"."""
+    return isinstance(device, (list, tuple)) or (isinstance(device, str) and device.endswith(":*"))
+
+
+def entry(
+    family: str, names: tuple[str, ...], planner: Callable[..., Any], general: Callable[..., Any]
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return a family's planner, without plans for several devices, and its general function.
+
+    The general function offers its calls to the engine first. `device` is the last of `names`.
+    """
+
+    def plan(*arguments: Any) -> Any:
+        return None if is_several(arguments[-1]) else planner(*arguments)
+
+    def call(*arguments: Any) -> Any:
+        found = NotImplemented
+        if _engine:
+            found = _engine[0](family, dict(zip(names, arguments, strict=True)), {})
+        return general(*arguments) if found is NotImplemented else found
+
+    return plan, call
+
+
+def run(family: str, names: tuple[str, ...], arguments: tuple[Any, ...], **options: Any) -> Any:
+    """Run a call with options that only an engine has.
+
+    Raises
+    ------
+    ValueError
+        No engine serves arrays of this kind with these options.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    found = _engine[0](family, dict(zip(names, arguments, strict=True)), given)
+    if found is NotImplemented:
+        raise ValueError(f"{next(iter(given))}: {_SERVED[next(iter(given))]}")
+    return found
+
+
+_SERVED = {
+    "split_every": "is for Dask arrays only; leave it out",
+}

@@ -1,0 +1,259 @@
+"""Reductions in parts: of chunks, blocks of files, devices or ranks, joined in their order.
+
+A part keeps more than the result's precision: sums are float64 pairs whose additions lose nothing
+to the first order (T. Dekker, 1971), so that the place of a cut hardly ever shows in a float32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuopt.arrays.dtypes import kind_of
+from gpuopt.families.axis_plan import PLACES
+from gpuopt.families.reduce import reduce
+from gpuopt.families.reduce_axis import axes_of, check_op, first_of, of_nothing, with_initial
+from gpuopt.util.float_state import in_default_float_state
+
+_JOINS = {
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "any": np.logical_or,
+    "all": np.logical_and,
+    "prod": np.multiply,
+    "count": np.add,
+    "sum": np.add,
+    "mean": np.add,
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """The reduction of some elements, with its reduced axes kept.
+
+    Attributes
+    ----------
+    values : array or None
+        None: there are no elements.
+    rest : array or None
+        For floating-point sums, the error of `values`; None: 0. For "argmin" and "argmax", the
+        indices of `values` in the whole array.
+    """
+
+    values: Any
+    rest: Any = None
+
+
+def _pair_sum(a: Part, b: Part) -> Part:
+    """Add two pairs; infinities and NaN stay in `values`."""
+    high = a.values + b.values
+    other = high - a.values
+    low = (a.values - (high - other)) + (b.values - other)
+    for rest in (a.rest, b.rest):
+        low = low if rest is None else low + rest
+    return Part(high, low)
+
+
+def _earlier(op: str, a: Part, b: Part) -> Part:
+    """Return the lesser (greater) elements and their indices; NaN first, then lower indices."""
+    first = b.values < a.values if op == "argmin" else b.values > a.values
+    same = a.values == b.values
+    if kind_of(a.values.dtype) == "f":
+        nan_a, nan_b = np.isnan(a.values), np.isnan(b.values)
+        first = (first & ~nan_a) | (nan_b & ~nan_a)
+        same = same | (nan_a & nan_b)
+    first = first | (same & (b.rest < a.rest))
+    return Part(np.where(first, b.values, a.values), np.where(first, b.rest, a.rest))
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A reduction of an array of some shape and dtype, to be computed in parts.
+
+    Attributes
+    ----------
+    op : str
+    shape : tuple of int
+        That of the whole array.
+    axes : tuple of int
+        The reduced ones.
+    flat : bool
+        Whether indices count the elements of the whole array.
+    keepdims : bool
+    given, result : dtype
+        The dtypes of the elements and of the results.
+    initial
+        As `gpuopt.reduce`.
+    how : dict
+        `variant`, `block` and `device` of the calls.
+    """
+
+    op: str
+    shape: tuple[int, ...]
+    axes: tuple[int, ...]
+    flat: bool
+    keepdims: bool
+    given: np.dtype
+    result: np.dtype
+    initial: Any
+    how: dict[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        shape: tuple[int, ...],
+        given: np.dtype,
+        op: str,
+        axis: Any,
+        keepdims: bool,
+        dtype: Any,
+        initial: Any,
+        how: dict[str, Any],
+    ) -> Reduction:
+        """Describe a reduction; errors are those of `gpuopt.reduce`."""
+        check_op(op)
+        if given.hasobject:
+            raise TypeError(
+                f"array: dtype {given} is not supported: its elements are Python objects; convert "
+                "the array with .astype(numpy.float64)"
+            )
+        axes = axes_of(axis, len(shape), op)
+        one = np.ones((1,) * len(shape), given)
+        options = {} if initial is ... else {"initial": initial}
+        made = reduce(one, op, axis=axis, keepdims=True, dtype=dtype, device="cpu", **options)
+        flat = op in PLACES and axis is None
+        self = cls(op, shape, axes, flat, keepdims, given, made.dtype, initial, how)
+        if not self._count:  # an error now is better than one in the last task
+            of_nothing(op, (), self.result, initial)
+        return self
+
+    @property
+    def _count(self) -> int:
+        return math.prod(self.shape[k] for k in self.axes)
+
+    @property
+    def _pairs(self) -> bool:
+        return self.op in ("sum", "mean") and kind_of(self._wide) in "fc"
+
+    @property
+    def _wide(self) -> np.dtype:
+        """Return the dtype that parts are computed in."""
+        kind = kind_of(self.result)
+        if self.op in ("sum", "mean", "prod"):
+            return np.dtype({"f": np.float64, "c": np.complex128}.get(kind, self.result))
+        return self.result
+
+    @property
+    def kept_shape(self) -> tuple[int, ...]:
+        """Return the shape of the results with the reduced axes kept."""
+        return tuple(1 if k in self.axes else n for k, n in enumerate(self.shape))
+
+    def squeezed(self, kept: Sequence[int]) -> tuple[int, ...]:
+        """Return the results' shape from one with the reduced axes kept."""
+        return tuple(n for k, n in enumerate(kept) if self.keepdims or k not in self.axes)
+
+    @in_default_float_state
+    def part(self, chunk: Any, starts: Sequence[int]) -> Part:
+        """Reduce a chunk of the array.
+
+        Parameters
+        ----------
+        chunk : array
+            On the host or a device.
+        starts : sequence of int
+            The indices of its first element.
+        """
+        if not all(chunk.shape[k] for k in self.axes):
+            return Part(None)
+        if isinstance(chunk, np.ndarray):
+            if not (chunk.flags.c_contiguous or chunk.flags.f_contiguous):
+                # The order of additions depends on the layout, which another process may change.
+                chunk = np.ascontiguousarray(chunk)
+            if self.op in ("sum", "mean", "prod") and self._converts:
+                chunk = chunk.astype(self.result)
+        if self.op in PLACES:
+            return self._place(chunk, starts)
+        options: dict[str, Any] = {}
+        op = "sum" if self.op == "mean" else self.op
+        if op in ("sum", "prod"):
+            options["dtype"] = self._wide
+        if self.initial is None and op == "sum":
+            options["initial"] = None
+        return Part(self._reduced(chunk, op, options))
+
+    @property
+    def _converts(self) -> bool:
+        """Return whether NumPy rounds the elements to the result's dtype first."""
+        kinds = kind_of(self.given), kind_of(self.result)
+        return self.result != self._wide and (
+            kinds[0] != kinds[1] or self.given.itemsize > self.result.itemsize
+        )
+
+    def _reduced(self, chunk: Any, op: str, options: dict[str, Any]) -> Any:
+        kept = tuple(1 if k in self.axes else n for k, n in enumerate(chunk.shape))
+        whole = len(self.axes) == chunk.ndim
+        named = {"axis": None} if whole else {"axis": self.axes, "keepdims": True}
+        if op in PLACES:
+            named["axis"] = None if self.flat else self.axes[0]
+            named["keepdims"] = not self.flat
+        found = reduce(chunk, op, **named, **options, **self.how)
+        return (found if hasattr(found, "reshape") else np.asarray(found)).reshape(kept)
+
+    def _place(self, chunk: Any, starts: Sequence[int]) -> Part:
+        index = self._reduced(chunk, self.op, {}).astype(np.int64)
+        if not self.flat:
+            (axis,) = self.axes
+            return Part(np.take_along_axis(chunk, index, axis), index + int(starts[axis]))
+        local, place, step = index, 0, 1
+        coordinates = []
+        for extent in reversed(chunk.shape):
+            coordinates.append(local % extent)
+            local = local // extent
+        for axis in reversed(range(chunk.ndim)):
+            place = place + (coordinates[chunk.ndim - 1 - axis] + int(starts[axis])) * step
+            step *= self.shape[axis]
+        values = chunk[tuple(each.reshape(()) for each in reversed(coordinates))]
+        return Part(np.asanyarray(values).reshape(index.shape), place + index * 0)
+
+    @in_default_float_state
+    def join(self, parts: Iterable[Part]) -> Part:
+        """Combine parts in their order."""
+        found = Part(None)
+        for each in parts:
+            if found.values is None or each.values is None:
+                found = each if found.values is None else found
+            elif self.op in PLACES:
+                found = _earlier(self.op, found, each)
+            elif self._pairs:
+                found = _pair_sum(found, each)
+            else:
+                found = Part(_JOINS[self.op](found.values, each.values))
+        return found
+
+    @in_default_float_state
+    def finish(self, part: Part) -> Any:
+        """Return the results, rounded once."""
+        if part.values is None and (self.op in PLACES or self.op == "mean"):
+            part = Part(of_nothing(self.op, self.kept_shape, self.result, ...))
+        elif part.values is None:
+            part = Part(of_nothing(self.op, self.kept_shape, self._wide, self.initial))
+        if self.initial is not ... and self.initial is not None:
+            first = first_of(self.initial, with_initial(self.op, self.result)).astype(self._wide)
+            part = self.join((Part(first), part))
+        values = part.values
+        if self.op in PLACES:
+            values = part.rest
+        elif part.rest is not None:
+            exact = np.isfinite(values) & (part.rest != 0)  # keeps negative zeros
+            values = np.where(exact, values + part.rest, values)
+        if self.op == "mean" and self._count:
+            values = values / self._count
+        values = values.astype(self.result).reshape(self.squeezed(values.shape))
+        return values[()] if isinstance(values, np.ndarray) and not values.ndim else values
