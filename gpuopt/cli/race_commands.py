@@ -37,6 +37,9 @@ def _run_bench(arguments: argparse.Namespace) -> int:
             only=arguments.only,
             quick=arguments.quick,
             peers=arguments.peers,
+            random=arguments.random,
+            cases=arguments.cases,
+            kinds=arguments.kinds.split(",") if arguments.kinds else None,
             progress=progress,
             on_result=progress.line,
         )
@@ -80,7 +83,7 @@ def _run_compare(arguments: argparse.Namespace) -> int:
 
 
 def _add_bench(commands: Any) -> None:
-    from gpuopt.measure import peer_libraries, workloads
+    from gpuopt.measure import peer_libraries, random_works, workloads
 
     add = options.command(
         commands,
@@ -110,6 +113,19 @@ def _add_bench(commands: Any) -> None:
         help=f"only these: {', '.join(peer_libraries.NAMES)}",
     )
     add("--every", action="store_true", help="a line for every work, also where there are many")
+    add(
+        "--random",
+        type=int,
+        metavar="SEED",
+        help="measure works that the seed draws, of random shapes, layouts, axes, dtypes and "
+        "sizes, instead of the project's own: a summary of each kind, the worst works first",
+    )
+    add("--cases", type=int, metavar="N", help="with --random: how many works (100)")
+    add(
+        "--kinds",
+        metavar="KIND,KIND",
+        help=f"with --random: some of {','.join(random_works.KINDS)}",
+    )
     add(
         "--json",
         nargs="?",

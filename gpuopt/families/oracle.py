@@ -126,57 +126,122 @@ def transposed(array: np.ndarray, axes: Sequence[int] | None = None) -> Check:
     return check
 
 
-def stencilled(array: np.ndarray, radius: int) -> Check:
-    """Return the check of a stencil; floats are within a bound that grows with the radius."""
-    n, width, is_float = array.size, 2 * radius + 1, array.dtype.kind == "f"
+def _beyond(index: np.ndarray, n: int, mode: str) -> np.ndarray:
+    """Return the elements that stand for those at an index, inside of a row or beyond its ends."""
+    if mode == "reflect":
+        index = index % (2 * n)
+        return np.minimum(index, 2 * n - 1 - index)
+    if mode == "mirror":
+        index = index % max(1, 2 * n - 2)
+        return np.minimum(index, 2 * n - 2 - index)
+    return index % n if mode == "wrap" else np.clip(index, 0, n - 1)
+
+
+def stencilled(
+    array: np.ndarray,
+    radius: int,
+    weights: np.ndarray | None = None,
+    mode: str = "constant",
+    axis: int = -1,
+) -> Check:
+    """Return the check of a stencil; floats are within a bound that grows with the radius.
+
+    Beyond the ends of mode "constant" are zeros. Weights are from -1 to 1.
+    """
+    rows = np.moveaxis(array, axis, -1)
+    n, width, is_float = rows.shape[-1], 2 * radius + 1, array.dtype.kind == "f"
+    rows = rows.reshape(-1, n)
     wide = np.float64 if is_float else np.int64
     eps = float(np.finfo(array.dtype).eps) if is_float else 0.0
     bound = 8 * width * eps
-    if width > DIRECT_WIDTH and is_float:  # differences of running sums: off by about 1e-9
+    by_sums = width > DIRECT_WIDTH and weights is None
+    if by_sums and is_float:  # differences of running sums: off by about 1e-9
         bound = 1e-7 + width * width * eps
 
-    def want(part: slice) -> np.ndarray:
-        low, high = max(0, part.start - radius), min(n, part.stop + radius)
-        size, first = part.stop - part.start, 1 + low - (part.start - radius)
-        padded = parts.scratch("padded", size + width, wide)
-        padded[:first] = padded[first + high - low :] = 0
-        padded[first:][: high - low] = array[low:high]
-        sums = parts.scratch("sums", padded.size, wide)
-        if width > DIRECT_WIDTH:
-            np.cumsum(padded, out=sums)
-            found = np.subtract(sums[width:], sums[:size], out=padded[:size])
+    def outputs(some: np.ndarray, low: int, high: int) -> np.ndarray:
+        """Return the outputs from low to high of some rows."""
+        begin, end = low - radius - 1, high + radius
+        if begin >= 0 and end <= n:
+            padded = some[:, begin:end].astype(wide)
         else:
-            found = sums[:size]
-            found[...] = padded[1 : 1 + size]
-            for k in range(2, 1 + width):
-                found += padded[k : k + size]
-        return found if is_float else found.astype(array.dtype)
+            index = np.arange(begin, end)
+            padded = some[:, _beyond(index, n, mode)].astype(wide)
+            if mode == "constant":
+                padded[:, (index < 0) | (index >= n)] = 0
+        if by_sums:
+            padded[:, 0] = 0
+            sums = np.cumsum(padded, -1)
+            return sums[:, width:] - sums[:, :-width]
+        found = np.zeros((len(some), high - low), wide)
+        for k in range(width):
+            part = padded[:, 1 + k : 1 + k + high - low]
+            found += part if weights is None else weights[k] * part
+        return found
+
+    def want(part: slice) -> np.ndarray:
+        first, last = part.start // n, (part.stop - 1) // n
+        if first == last:
+            found = outputs(rows[first : first + 1], part.start - first * n, part.stop - first * n)
+        elif last - first > 1 or n <= parts.PART // 4:
+            whole = outputs(rows[first : last + 1], 0, n)
+            found = whole.reshape(-1)[part.start - first * n :][: part.stop - part.start]
+        else:
+            middle = last * n
+            return np.concatenate([want(slice(part.start, middle)), want(slice(middle, part.stop))])
+        return found.reshape(-1) if is_float else found.reshape(-1).astype(array.dtype)
 
     def check(got: np.ndarray) -> str:
         if got.shape != array.shape:
             return f"an array of shape {got.shape}"
-        return wrong(got, want, bound)
+        return wrong(np.moveaxis(got, axis, -1), want, bound)
 
     return check
 
 
-def combined(x: np.ndarray, y: np.ndarray, factor: float | None = None) -> Check:
-    """Return the check of factor * x + y; of x + y, which has one right result, for None."""
+def combined(x: np.ndarray, y: np.ndarray | float, factor: float | None = None) -> Check:
+    """Return the check of factor * x + y; of x + y, which has one right result, for None.
+
+    Operands broadcast. `y` may be a number, which keeps x's dtype.
+    """
+    shape = np.broadcast_shapes(x.shape, np.shape(y))
+    y = np.asarray(y, x.dtype)
+    flat = x.shape == y.shape == (x.size,)
+    one, other = (x, y) if flat else (np.broadcast_to(each, shape) for each in (x, y))
 
     def want(part: slice) -> np.ndarray:
+        # A part of broadcast operands is made of whole rows.
+        some, others = (each[part] if flat else _part(each, part) for each in (one, other))
         if factor is None:
-            return x[part] + y[part]
+            return some + others
         wide = parts.scratch("wide", part.stop - part.start)
-        np.multiply(x[part], factor, out=wide, dtype=np.float64)
-        wide += y[part]
+        np.multiply(some, factor, out=wide, dtype=np.float64)
+        wide += others
         return wide
 
     def check(got: np.ndarray) -> str:
-        if got.shape != x.shape:
-            return f"an array of shape {got.shape} instead of {x.shape}"
-        return wrong(got, want, 0.0 if factor is None else 4 * float(np.finfo(x.dtype).eps))
+        if got.shape != shape:
+            return f"an array of shape {got.shape} instead of {shape}"
+        exact = factor is None or x.dtype.kind not in "fV"
+        return wrong(got, want, 0.0 if exact else 4 * eps_of(x.dtype))
 
     return check
+
+
+def _part(array: np.ndarray, part: slice) -> np.ndarray:
+    """Return a slice of an array's elements in C order; of its rows the least that hold it."""
+    row = math.prod(array.shape[1:])
+    if array.ndim < 2 or not row:
+        return array.reshape(-1)[part]
+    first, last = part.start // row, -(-part.stop // row)
+    begin = part.start - first * row
+    if last - first == 1:
+        return _part(array[first], slice(begin, part.stop - first * row))
+    return array[first:last].reshape(-1)[begin:][: part.stop - part.start]
+
+
+def eps_of(dtype: np.dtype) -> float:
+    """Return the distance from 1 to the next number of a dtype."""
+    return 2.0**-7 if dtype.name == "bfloat16" else float(np.finfo(dtype).eps)
 
 
 def _wide_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -186,29 +251,33 @@ def _wide_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def product(a: np.ndarray, b: np.ndarray) -> Check:
-    """Return the check of a product of square matrices, with elements of at most 1.
+    """Return the check of a product of vectors, matrices or stacks, with elements of at most 1.
 
-    A row is within (n + 2) eps. In a large product some rows are checked element by element, and
-    all of them by their product with a random vector of signs: a wrong element changes that, and
-    rounding by much less.
+    An element is within (k + 2) eps, k being the number of its terms; of halves, that are added in
+    float32, within one of float32 and a rounding. In the product of large matrices some rows are
+    checked element by element, and all of them by their product with a random vector of signs: a
+    wrong element changes that, and rounding by much less.
     """
-    side = a.shape[0]
-    eps = float(np.finfo(a.dtype).eps)
+    k, large = a.shape[-1], a.ndim == b.ndim == 2 and max(len(a), b.shape[-1]) > WHOLE_PRODUCT
+    own = eps_of(a.dtype)
+    eps, relative = (own, 0.0) if a.dtype.itemsize > 2 else (2.0**-23, 4 * own)
     rng = np.random.default_rng(5)
-    rows = np.arange(side)
-    if side > WHOLE_PRODUCT:
-        rows = np.unique(rng.integers(0, side, CHECKED_ROWS))
-    signs = rng.choice([-1.0, 1.0], side)
+    if not large:
+        exact = np.asarray(a.astype(np.float64) @ b.astype(np.float64))
+        return lambda got: wrong(got, exact, (k + 2) * eps, relative)
+    shape = len(a), b.shape[-1]
+    rows = np.unique(rng.integers(0, len(a), CHECKED_ROWS))
+    signs = rng.choice([-1.0, 1.0], shape[1])
     want = _wide_product(b.T, a[rows].astype(np.float64).T).T
-    signed = _wide_product(a, _wide_product(b, signs)) if side > WHOLE_PRODUCT else None
+    signed = _wide_product(a, _wide_product(b, signs))
 
     def check(got: np.ndarray) -> str:
-        if got.shape != a.shape:
-            return f"an array of shape {got.shape} instead of {a.shape}"
-        error = wrong(got[rows], want, (side + 2) * eps)
-        if error or signed is None:
+        if got.shape != shape:
+            return f"an array of shape {got.shape} instead of {shape}"
+        error = wrong(got[rows], want, (k + 2) * eps, relative)
+        if error:
             return error
-        each = eps * side
-        return wrong(_wide_product(got, signs), signed, 4 * each * math.sqrt(side) + each)
+        each = eps * k + relative * math.sqrt(k)
+        return wrong(_wide_product(got, signs), signed, 4 * each * math.sqrt(shape[1]) + each)
 
     return check

@@ -10,7 +10,7 @@ for the bars that are rates.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -22,13 +22,13 @@ from gpuopt.catalog.devices import Device, device as describe_device, device_nam
 from gpuopt.families import registry
 from gpuopt.families.cases import with_output
 from gpuopt.families.device_calls import LEGACY, DeviceArray, asarray, empty
-from gpuopt.measure import peer_libraries, workloads
+from gpuopt.measure import peer_libraries, random_works, workloads
 from gpuopt.measure.ceilings import WordKernels, plain_copy
 from gpuopt.measure.ladder_result import PeerTimes
-from gpuopt.measure.peer_libraries import VIEWS, LeftOutError, Peer
+from gpuopt.measure.peer_libraries import LeftOutError, Peer
 from gpuopt.measure.race import Contender, Effort, Progress, Timing, race
 from gpuopt.measure.workloads import Bar, Check, Workload
-from gpuopt.show import bench_table
+from gpuopt.show import bench_table, random_table
 from gpuopt.util import parts
 from gpuopt.util.checks import names
 from gpuopt.util.names import suggests, unknown_name
@@ -41,6 +41,8 @@ WARM_UP_SECONDS = 0.1  # of a GPU's work before the first sample: clocks rise
 MEMORY_SHARE = 0.85  # of the free memory, for one workload
 HOST_COPIES = 3  # of a work's arrays, on the host: the data, and what came from two at a time
 WORD = 4  # bytes, of the copy that bounds what moves data
+# A hundred works of a draw take a minute or so.
+RANDOM_EFFORT = Effort(5, 2e-3, 1e-2, hopeless=16)
 
 
 @dataclass
@@ -144,6 +146,8 @@ class Bench(Result):
         Less data and fewer samples: not what the bars are for.
     date, version : str
         When it was measured, by which gpuopt.
+    seed : int or None
+        The seed of the random draw; None: the works are the project's own.
 
     Examples
     --------
@@ -164,13 +168,21 @@ class Bench(Result):
     quick: bool = False
     date: str = ""
     version: str = ""
+    seed: int | None = None
 
     def bars(self, row: BenchRow) -> list[Bar]:
         """Return the bars that the project has set for a row's work on this device."""
+        if self.seed is not None:
+            return []
         return workloads.bars(row.title, self.device.kind, self.device.description, row.touched)
 
     def table(self, every: bool = False) -> str:
-        """Return the table; many works of a kind take one line, unless `every` is true."""
+        """Return the table; many works of a kind take one line, unless `every` is true.
+
+        A random draw has a summary of each kind and its worst works, or every one.
+        """
+        if self.seed is not None:
+            return random_table.text(self, every)
         return bench_table.text(self, every, workloads.GROUPS, workloads.DTYPES)
 
     def __repr__(self) -> str:
@@ -227,21 +239,12 @@ def _function(work: Workload, device: str) -> Callable[..., Any]:
         axes: dict[str, Any] = {} if task.axes is None else {"axes": task.axes}
         return lambda out, a: registry.transpose(a, out=out, device=device, **axes)
     if task.family == "stencil1d":
-        return lambda out, a: registry.stencil1d(a, task.radius, out=out, device=device)
+        more: dict[str, Any] = {}
+        if task.axis is not None:
+            more = {"weights": task.weights, "mode": task.mode, "axis": task.axis}
+        return lambda out, a: registry.stencil1d(a, task.radius, out=out, device=device, **more)
     call = {"add": registry.add, "saxpy": registry.saxpy, "matmul": registry.matmul}[task.family]
     return lambda out, *given: call(*given, out=out, device=device)
-
-
-def _result_shape(work: Workload) -> tuple[int, ...]:
-    task, shape = work.task, work.shapes[0]
-    if task.family == "reduce":
-        if task.axis is None:
-            return ()
-        viewed = VIEWS[task.view](np.broadcast_to(np.int8(0), shape)).shape
-        return tuple(n for k, n in enumerate(viewed) if k != task.axis)
-    if task.family == "transpose":
-        return tuple(shape[k] for k in task.axes or (1, 0))
-    return shape
 
 
 @dataclass
@@ -258,8 +261,8 @@ class _Ours(Peer):
 def _ours(work: Workload, arguments: tuple[Any, ...], device: Device) -> _Ours:
     """Return gpuopt's calls: on a GPU, of arrays that are there, to others (`out`) there."""
     task, name = work.task, device.name
-    call, view = _function(work, name), VIEWS[task.view]
-    shape, dtype = _result_shape(work), workloads.numpy_dtype(task.dtype)
+    call = _function(work, name)
+    shape, dtype = work.result_shape, workloads.numpy_dtype(task.dtype)
     on_host = np.empty(shape, dtype)  # the poison, and then what came
 
     def poison() -> np.ndarray:
@@ -278,24 +281,26 @@ def _ours(work: Workload, arguments: tuple[Any, ...], device: Device) -> _Ours:
         return registry.reduce(x, task.op, out=value, device=where).item()
 
     if from_host:
-        one = number if task.as_number else lambda *given: call(None, *map(view, given))
+        one = number if task.as_number else lambda *given: call(None, *given)
         move = (lambda each: each) if task.from_host else np.copy
-        calls = peer_libraries.bound("gpuopt", one, move, arguments)
+        calls = peer_libraries.bound("gpuopt", one, move, arguments, viewed=task.viewed)
 
         def verified() -> np.ndarray:
-            return call(poison(), *(view(a) if isinstance(a, np.ndarray) else a for a in arguments))
+            return call(poison(), *task.viewed(arguments))
 
         return _Ours("gpuopt", _core.__version__, calls, np.asarray, wait, _verified=verified)
 
-    def viewed(array: Any, there: Any) -> Any:
-        return _Strided(there, array, view(array)) if task.view else there
+    views = task.viewed(arguments)  # of the host's arrays: where elements are
+
+    def viewed(array: Any, there: Any, view: Any) -> Any:
+        return there if view is array or not task.views else _Strided(there, array, view)
 
     def one_there(*given: Any) -> Callable[[], Any]:
         room = empty(shape, dtype, name)
         return lambda: call(room, *given)
 
     there = peer_libraries.moved("gpuopt", lambda a: asarray(a, name), arguments)
-    moved = [list(map(viewed, arguments, given)) for given in there]
+    moved = [list(map(viewed, arguments, given, views)) for given in there]
     calls = [partial(number, *given) if task.as_number else one_there(*given) for given in moved]
 
     def verified_there() -> np.ndarray:
@@ -309,7 +314,7 @@ def _ours(work: Workload, arguments: tuple[Any, ...], device: Device) -> _Ours:
 def _kernels(work: Workload, arguments: tuple[Any, ...], device: Device) -> _core.Bench | None:
     """Return the work as a problem of a family's, for times without Python; None if it is none."""
     task = work.task
-    plain = task.axis is None and not (task.as_number or task.view or task.axes)
+    plain = task.axis is None and not (task.as_number or task.views or task.axes or work.label)
     if device.kind != "cuda" or not plain:
         return None
     if task.family == "reduce":
@@ -329,8 +334,10 @@ def _copy(work: Workload, arguments: tuple[Any, ...], device: Device) -> WordKer
     n = work.touched // 2 // WORD // 16 * 16
     if work.task.family not in ("transpose", "stencil1d") or not n:
         return None
-    words = arguments[0].reshape(-1).view(np.uint8)[: n * WORD].view(np.uint32)
-    return plain_copy(words, device)
+    if work.label and work.output_bytes < random_works.COPIED_BYTES:
+        return None
+    held = arguments[0].reshape(-1).view(np.uint8)
+    return plain_copy(held[: min(n, held.size // WORD // 16 * 16) * WORD].view(np.uint32), device)
 
 
 # --- measuring
@@ -353,7 +360,7 @@ def _verify(work: Workload, check: Check, got: np.ndarray, kernels: _core.Bench 
 
 def _check_memory(work: Workload, device: Device, others: int, held: int) -> None:
     """Raise LeftOutError where a work does not fit, with everybody's copies; `held` is there."""
-    copies = peer_libraries.copies_for(work.input_bytes)
+    copies = 1 if work.label else peer_libraries.copies_for(work.input_bytes)
     one = work.input_bytes * copies + work.output_bytes
     # ours, with an output for each copy, each of the others', the problem and the copy that are
     # timed without Python
@@ -397,7 +404,7 @@ def _contenders(
     return found
 
 
-def _measure(work: Workload, device: Device, wanted: Sequence[str], quick: bool,
+def _measure(work: Workload, device: Device, wanted: Sequence[str], effort: Effort,
              held: list[peer_libraries.Arguments]) -> BenchRow:  # fmt: skip
     """Race gpuopt, the libraries and a copy; raise LeftOutError where that cannot be, _WrongError
     if gpuopt's result is wrong. `held` has the arguments if a workload before has drawn them.
@@ -408,7 +415,7 @@ def _measure(work: Workload, device: Device, wanted: Sequence[str], quick: bool,
     _check_memory(work, device, len(libraries), held[0].held if held else 0)
     row = BenchRow(work.group, work.title, work.touched, work.flops)
     if not held:
-        held.append(peer_libraries.Arguments(workloads.draw(work)))
+        held.append(peer_libraries.Arguments(workloads.draw(work), cold=not work.label))
     arguments = held[0]
     check = workloads.check_of(work, arguments)
     ours = _contenders(work, arguments, device, row, check)
@@ -420,7 +427,7 @@ def _measure(work: Workload, device: Device, wanted: Sequence[str], quick: bool,
     if copy:
         copied = copy.contender(None, lambda got: parts.same(got, copy.words))
         contenders.append(copied)
-    race(contenders, _effort(device, quick))
+    race(contenders, effort)
     for peer, each in zip(peers, others, strict=True):
         if each.failure:
             row.refused.append((peer.name, each.failure))
@@ -432,15 +439,18 @@ def _measure(work: Workload, device: Device, wanted: Sequence[str], quick: bool,
     return row
 
 
-def _effort(device: Device, quick: bool) -> Effort:
-    warm_up = WARM_UP_SECONDS if device.kind == "cuda" else 0.0
-    return Effort(ROUNDS[quick], SAMPLE_SECONDS[quick], warm_up)
+def _effort(measured: Bench) -> Effort:
+    gpu = measured.device.kind == "cuda"
+    if measured.seed is not None:
+        return RANDOM_EFFORT if gpu else replace(RANDOM_EFFORT, warm_up_seconds=0.0)
+    quick = measured.quick
+    return Effort(ROUNDS[quick], SAMPLE_SECONDS[quick], WARM_UP_SECONDS if gpu else 0.0)
 
 
 def _is_meant(work: Workload, name: str) -> bool:
     """Tell whether a name means a work: its group, words of its title, or both."""
     first, *rest = name.replace(",", "").split() or [""]
-    if first in workloads.GROUPS:
+    if first in workloads.GROUPS or first in random_works.KINDS:
         return first == work.group and set(rest) <= work.words
     return {first, *rest} <= work.words
 
@@ -479,7 +489,7 @@ def _measure_all(measured: Bench, works: list[Workload], wanted: Sequence[str], 
     for at, work in enumerate(works):
         progress(work.title, at / len(works))
         try:
-            row = _measure(work, measured.device, wanted, measured.quick, held)
+            row = _measure(work, measured.device, wanted, _effort(measured), held)
         except LeftOutError as error:
             measured.refused.append((work.title, str(error)))
             line = bench_table.left_out(*measured.refused[-1])
@@ -503,6 +513,9 @@ def bench(
     only: Iterable[str] | None = None,
     quick: bool = False,
     peers: Iterable[str] | None = None,
+    random: int | None = None,
+    cases: int | None = None,
+    kinds: Iterable[str] | None = None,
     progress: Progress = lambda text, share: None,
     on_result: Callable[[str], None] = lambda line: None,
 ) -> Bench:
@@ -527,7 +540,15 @@ def bench(
     peers : iterable of str, optional
         Libraries to measure: "NumPy", "SciPy", "CuPy" (its sums are CUB's, its matrix products
         cuBLAS's), "cuBLAS" (transposes, through CuPy), "PyTorch", "JAX". Default: all that are
-        installed; on a GPU without NumPy and SciPy, but for arrays of the host.
+        installed; on a GPU without NumPy and SciPy, but for arrays of the host. For a random draw:
+        "CuPy" and "PyTorch", on the cpu "NumPy" and "SciPy".
+    random : int, optional
+        The seed of a draw of works of all kinds, which are measured instead of the project's own:
+        random shapes, layouts, axes, dtypes and sizes. The same seed draws the same works.
+    cases : int, optional
+        How many works are drawn. Default: 100.
+    kinds : iterable of str, optional
+        Kinds to draw: "axes", "permutes", "stencils", "matmul", "vectors". Default: all.
     progress : callable
         Progress callback: message, fraction from 0 to 1.
     on_result : callable
@@ -542,7 +563,8 @@ def bench(
     Raises
     ------
     ValueError
-        An unknown device, name or library; a simulated GPU, which has no timer.
+        An unknown device, name, library or kind; a simulated GPU, which has no timer; a seed below
+        0; fewer cases than 1.
     VerificationError
         The copy that others are compared with is wrong. A wrong result of gpuopt's raises nothing:
         `Bench.wrong` has it, and the other works are measured.
@@ -571,14 +593,21 @@ def bench(
             f"device: {described.name} has no timer to compare with; it gives counters "
             "(gpuopt.ladder, gpuopt.profile), device='cuda' or 'cpu' gives times"
         )
+    drawn = random_works.checked(random, cases, kinds)
+    if random is None:
+        works = workloads.works(described.kind, quick=quick)
+    else:
+        works = random_works.works(described.kind, *drawn)
+        peers = random_works.PEERS[described.kind] if peers is None else peers
     wanted = _check_peers(peers)
-    works = _chosen(workloads.works(described.kind, quick=quick), only)
+    works = _chosen(works, only)
     measured = Bench(
         described,
         [],
         quick=quick,
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         version=_core.__version__,
+        seed=random,
     )
     try:
         _measure_all(measured, works, wanted, progress, on_result)

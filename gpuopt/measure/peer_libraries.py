@@ -8,12 +8,13 @@ measured. A library's current GPU stays as it was; JAX alone leaves CUDA on the 
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -25,14 +26,34 @@ COLD_BYTES = 256 << 20  # all copies of the data together, for cold runs
 COPIES_MOST = 4096  # which is less where the data is small: a copy is an object of Python's
 CACHES = 2  # least size of all copies over the last-level cache's for cold runs
 
-# A reduction's array as a part of one without gaps, or in another order.
+# An operand as a part of a contiguous array, or in another order; `view_of` reads others.
 VIEWS: dict[str, Callable[[Any], Any]] = {
     "": lambda a: a,
-    "[::2]": lambda a: a[::2],
-    "[:, ::3]": lambda a: a[:, ::3],
     "reversed": lambda a: a[::-1],
     "Fortran order": lambda a: a.T,
 }
+
+
+@cache
+def view_of(text: str) -> Callable[[Any], Any]:
+    """Return a view by its text: a name of `VIEWS`, or "[:, 2:9:3]", ".transpose(1, 0)" or both."""
+    if text in VIEWS:
+        return VIEWS[text]
+    found = re.fullmatch(r"(?:\[(.+)\])?(?:\.transpose\((.+)\))?", text)
+    if not found or not text:
+        raise ValueError(f"no view: {text!r}")
+    index, order = found.groups()
+    parts = [part.strip().split(":") for part in index.split(",")] if index else []
+    slices = tuple(slice(*(int(n) if n else None for n in part)) for part in parts)
+    axes = tuple(map(int, order.split(","))) if order else None
+
+    def view(a: Any) -> Any:
+        a = a[slices] if slices else a
+        if axes is None:
+            return a
+        return a.permute(axes) if hasattr(a, "permute") else a.transpose(axes)
+
+    return view
 
 
 class LeftOutError(Exception):
@@ -51,14 +72,16 @@ class Task:
         The reduction's: a ufunc's as `gpuopt.reduce` calls it, or "argmax".
     dtype : str
         The result's.
-    axis : int or None
-        That a reduction is along; None: of all items.
+    axis : int, tuple of int or None
+        A reduction's or a stencil's; None: of all items, along the last.
     axes : tuple of int or None
         Axes of a transpose; None: a matrix's.
-    radius : int
+    radius, weighted, mode : int, bool, str
         The stencil's.
-    view : str
-        One of `VIEWS`, for a reduction.
+    views : tuple of str
+        How the operands are viewed, as `view_of` reads it; those left out are whole.
+    number : bool
+        The second operand of "add" is a number.
     as_number : bool
         A reduction's result is wanted as a number in Python.
     from_host : bool
@@ -68,12 +91,28 @@ class Task:
     family: str
     op: str = "sum"
     dtype: str = "float32"
-    axis: int | None = None
+    axis: int | tuple[int, ...] | None = None
     axes: tuple[int, ...] | None = None
     radius: int = 3
-    view: str = ""
+    weighted: bool = False
+    mode: str = "constant"
+    views: tuple[str, ...] = ()
+    number: bool = False
     as_number: bool = False
     from_host: bool = False
+
+    def viewed(self, given: Iterable[Any]) -> list[Any]:
+        """Return a call's arguments with the operands' views; numbers stay."""
+        views = iter(self.views)
+        return [
+            each if isinstance(each, int | float) else view_of(next(views, ""))(each)
+            for each in given
+        ]
+
+    @property
+    def weights(self) -> np.ndarray | None:
+        """A stencil's weights, from -1 to 1; None: all are 1."""
+        return np.cos(np.arange(2.0 * self.radius + 1)) if self.weighted else None
 
 
 @dataclass
@@ -133,13 +172,13 @@ class Peer:
 
 
 def _reduced_like_numpy(xp: Any, task: Task) -> Callable[..., Any]:
-    view, op = VIEWS[task.view], task.op
+    op = task.op
     if op in ("and", "or", "xor"):
         return getattr(xp, UFUNCS[op].__name__).reduce
     more: dict[str, Any] = {"dtype": task.dtype} if op in ("sum", "prod") else {}
     if task.axis is not None:
         more["axis"] = task.axis
-    return lambda x: getattr(xp, op)(view(x), **more)
+    return lambda x: getattr(xp, op)(x, **more)
 
 
 def _like_numpy(xp: Any, task: Task) -> Callable[..., Any]:
@@ -147,38 +186,56 @@ def _like_numpy(xp: Any, task: Task) -> Callable[..., Any]:
     if task.family == "reduce":
         call = _reduced_like_numpy(xp, task)
         return (lambda x: float(call(x))) if task.as_number else call
+    if task.family == "stencil1d" and (task.weighted or task.axis is not None):
+        raise LeftOutError("has no stencil along an axis")
     width = 2 * task.radius + 1
     return {
         "transpose": lambda a: xp.ascontiguousarray(xp.transpose(a, task.axes)),
         "stencil1d": lambda a: xp.convolve(a, xp.ones(width, a.dtype), "same"),
         "add": lambda x, y: x + y,
-        "saxpy": lambda a, x, y: x.dtype.type(a) * x + y,
+        "saxpy": lambda a, x, y: a * x + y,
         "matmul": lambda a, b: a @ b,
     }[task.family]
 
 
 def _torch_reduction(torch: Any, task: Task) -> Callable[..., Any]:
-    view, along = VIEWS[task.view], {} if task.axis is None else {"dim": task.axis}
+    along = {} if task.axis is None else {"dim": task.axis}
     if task.op in ("sum", "prod"):
         kind = getattr(torch, task.dtype)
-        return lambda x: getattr(torch, task.op)(view(x), dtype=kind, **along)
+        return lambda x: getattr(torch, task.op)(x, dtype=kind, **along)
     if task.op in ("min", "max") and along:
         function = {"min": torch.amin, "max": torch.amax}[task.op]
     else:
         function = getattr(torch, task.op)
-    return lambda x: function(view(x), **along)
+    return lambda x: function(x, **along)
+
+
+def _torch_stencil(torch: Any, task: Task) -> Callable[..., Any]:
+    if task.mode != "constant":
+        raise LeftOutError(f"convolves with zeros beyond the ends, not {task.mode!r}")
+    kernel = torch.tensor(_weights(np, task, np.float64))[None, None]
+    moved: list[Any] = []
+
+    def call(a: Any) -> Any:
+        if task.axis is not None and task.axis != a.ndim - 1:
+            raise LeftOutError("convolves along the last axis")
+        if not moved:
+            moved.append(kernel.to(a.device, a.dtype))
+        rows = a.reshape(-1, 1, a.shape[-1])
+        return torch.nn.functional.conv1d(rows, moved[0], padding=task.radius).reshape(a.shape)
+
+    return call
 
 
 def _torch_call(torch: Any, task: Task) -> Callable[..., Any]:
     if task.family == "reduce":
         call = _torch_reduction(torch, task)
         return (lambda x: call(x).item()) if task.as_number else call
-    r, axes = task.radius, task.axes or (1, 0)
+    if task.family == "stencil1d":
+        return _torch_stencil(torch, task)
+    axes = task.axes or (1, 0)
     return {
         "transpose": lambda a: a.permute(axes).contiguous(),
-        "stencil1d": lambda a: torch.nn.functional.conv1d(
-            a[None, None], torch.ones(1, 1, 2 * r + 1, dtype=a.dtype, device=a.device), padding=r
-        )[0, 0],
         "add": lambda x, y: x + y,
         "saxpy": lambda a, x, y: torch.add(y, x, alpha=a),
         "matmul": torch.matmul,
@@ -196,6 +253,8 @@ def copies_for(size: int) -> int:
 
 def copies_of(arguments: tuple[Any, ...]) -> int:
     """Return how many copies of the data cold runs go through."""
+    if isinstance(arguments, Arguments) and not arguments.cold:
+        return 1
     return copies_for(_bytes_of(arguments))
 
 
@@ -208,15 +267,16 @@ class Arguments(tuple[Any, ...]):
     """A call's arguments, and each library's own copies of them, all on the one device measured.
 
     Where tasks have the same ones in turn, each library moves them once: moving takes longer than
-    most calls.
+    most calls. Without `cold` runs a library needs one copy.
     """
 
     copies: dict[str, list[list[Any]]]
+    cold: bool
 
-    def __new__(cls, given: Iterable[Any]) -> Arguments:
+    def __new__(cls, given: Iterable[Any], cold: bool = True) -> Arguments:
         """Make the tuple, with no copies yet."""
         made = super().__new__(cls, given)
-        made.copies = {}
+        made.copies, made.cold = {}, cold
         return made
 
     @property
@@ -244,28 +304,40 @@ def bound(
     move: Callable[[np.ndarray], Any],
     arguments: tuple[Any, ...],
     from_host: bool = False,
+    viewed: Callable[[Iterable[Any]], list[Any]] = list,
 ) -> list[Callable[[], Any]]:
-    """Return the call on copies of the data, each moved to where a library wants it.
+    """Return the call on copies of the data, each moved to where a library wants it, and viewed.
 
     `from_host`: the data stays where it is, and each call moves it; its result is a number.
     """
     if from_host:
         here = moved(library, lambda each: each, tuple(arguments))
         return [lambda given=given: float(call(*map(move, given))) for given in here]
-    return [lambda given=given: call(*given) for given in moved(library, move, arguments)]
+    there = map(viewed, moved(library, move, arguments))
+    return [lambda given=given: call(*given) for given in there]
 
 
 def _numpy(task: Task, arguments: tuple[Any, ...], gpu: int | None) -> Peer:
     del gpu
-    calls = bound("NumPy", _like_numpy(np, task), np.copy, arguments)
+    calls = bound("NumPy", _like_numpy(np, task), np.copy, arguments, viewed=task.viewed)
     return Peer("NumPy", np.__version__, calls, np.asarray, lambda: None)
+
+
+def _weights(xp: Any, task: Task, dtype: Any) -> Any:
+    """Return a stencil's weights where a library wants them."""
+    return xp.ones(2 * task.radius + 1, dtype) if task.weights is None else xp.asarray(
+        task.weights, dtype)  # fmt: skip
 
 
 def _correlated(ndimage: Any, xp: Any, task: Task) -> Callable[..., Any]:
     """Return the stencil of scipy.ndimage, or of CuPy's."""
+    made: list[Any] = []  # the weights, once the array's dtype is known
 
     def call(a: Any) -> Any:
-        return ndimage.correlate1d(a, xp.ones(2 * task.radius + 1, a.dtype), mode="constant")
+        if not made:
+            made.append(_weights(xp, task, a.dtype))
+        axis = -1 if task.axis is None else task.axis
+        return ndimage.correlate1d(a, made[0], axis, mode=task.mode)
 
     return call
 
@@ -274,7 +346,7 @@ def _scipy(task: Task, arguments: tuple[Any, ...], gpu: int | None) -> Peer:
     del gpu
     scipy = importlib.import_module("scipy")
     ndimage = importlib.import_module("scipy.ndimage")
-    calls = bound("SciPy", _correlated(ndimage, np, task), np.copy, arguments)
+    calls = bound("SciPy", _correlated(ndimage, np, task), np.copy, arguments, viewed=task.viewed)
     return Peer("SciPy", scipy.__version__, calls, np.asarray, lambda: None)
 
 
@@ -282,12 +354,13 @@ def _cupy(task: Task, arguments: tuple[Any, ...], gpu: int | None) -> Peer:
     if gpu is None:
         raise LeftOutError("runs on GPUs only")
     cupy = importlib.import_module("cupy")
-    call = _like_numpy(cupy, task)
     if task.family == "stencil1d":
         call = _correlated(importlib.import_module("cupyx.scipy.ndimage"), cupy, task)
+    else:
+        call = _like_numpy(cupy, task)
     current = partial(cupy.cuda.Device, gpu)
     with current():
-        calls = bound("CuPy", call, cupy.asarray, arguments, task.from_host)
+        calls = bound("CuPy", call, cupy.asarray, arguments, task.from_host, task.viewed)
     wait = current().synchronize
     return Peer("CuPy", cupy.__version__, calls, cupy.asnumpy, wait, current)
 
@@ -296,7 +369,7 @@ def _cublas(task: Task, arguments: tuple[Any, ...], gpu: int | None) -> Peer:
     """Transpose by cuBLAS's geam: 1 * a + 0 * a, written in the other order."""
     if gpu is None:
         raise LeftOutError("runs on GPUs only")
-    if task.axes is not None or task.dtype not in ("float32", "float64"):
+    if task.axes is not None or task.views or task.dtype not in ("float32", "float64"):
         raise LeftOutError("transposes matrices of float32 and float64")
     cupy = importlib.import_module("cupy")
     geam = importlib.import_module("cupy.cublas").geam
@@ -341,7 +414,7 @@ def _torch(task: Task, arguments: tuple[Any, ...], gpu: int | None) -> Peer:
     call, move = _torch_call(torch, task), _to_torch(torch, where)
     if task.from_host:
         move = lambda each: torch.from_numpy(each).to(where)  # noqa: E731
-    calls = bound("PyTorch", call, move, arguments, task.from_host)
+    calls = bound("PyTorch", call, move, arguments, task.from_host, task.viewed)
     return Peer("PyTorch", torch.__version__, calls, _from_torch(torch), wait, current)
 
 
@@ -389,7 +462,9 @@ def _jax(task: Task, arguments: tuple[Any, ...], gpu: int | None) -> Peer:
         plain = lambda a: jnp.transpose(a, task.axes).copy()  # noqa: E731
     if task.family == "saxpy":
         plain = lambda a, x, y: a * x + y  # noqa: E731
-    jitted, last = jax.jit(_without_tf32(jax, plain)), [None]
+    # JAX has no views: its slices are part of the work that is compiled.
+    viewed = lambda *given: plain(*task.viewed(given))  # noqa: E731
+    jitted, last = jax.jit(_without_tf32(jax, viewed if task.views else plain)), [None]
 
     def call(*moved: Any) -> Any:
         last[0] = jitted(*moved)

@@ -1,7 +1,7 @@
 """The workloads of `gpuopt.bench`, and the project's bars for them.
 
-A work is a task (`_peers.Task`) with the shapes and the dtype of its arrays. Its data is random,
-its result known from NumPy, in float64 where elements are floating-point numbers.
+A work is a task (`peer_libraries.Task`) with the shapes and the dtype of its arrays. Its data is
+random, its result known from NumPy, in float64 where elements are floating-point numbers.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from gpuopt.families import oracle
-from gpuopt.measure.peer_libraries import VIEWS, LeftOutError, Task
+from gpuopt.measure.peer_libraries import LeftOutError, Task, view_of
 from gpuopt.util import parts
 
 GROUPS = {
@@ -33,6 +34,7 @@ GROUPS = {
 }
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int8", "int32", "int64", "bool")
 OPS = ("sum", "max", "argmax")
+SECTOR = 32  # bytes that a GPU reads at once
 M = 1 << 20
 SHAPES = (
     (8192, 8192), (4 * M, 64), (64, 4 * M), (M, 16), (16, M), (4096, 4096, 4), (3, 16 * M),
@@ -174,20 +176,25 @@ class Workload:
         Shapes of the contiguous arrays.
     dtype : str
         Dtype of their elements.
+    label : str
+        The title, where the shapes of the arrays and the operation do not say all.
     """
 
     group: str
     task: Task
     shapes: tuple[tuple[int, ...], ...]
     dtype: str = "float32"
+    label: str = ""
 
     @property
     def title(self) -> str:
         """The operation and its operands."""
+        if self.label:
+            return self.label
         task, shape = self.task, self.shapes[0]
         items = f"{_count(shape)} {self.dtype}"
         if task.family == "reduce":
-            view = f", {task.view}" if task.view else ""
+            view = f", {task.views[0]}" if task.views else ""
             if task.axis is not None:
                 return f"{task.op} along axis {task.axis} of {items}{view}"
             end = ", as a number" * task.as_number + ", from the host" * task.from_host
@@ -213,26 +220,55 @@ class Workload:
         return sum(map(math.prod, self.shapes)) * np.dtype(_numpy_name(self.dtype)).itemsize
 
     @property
+    def operands(self) -> list[np.ndarray]:
+        """The viewed operands, with shapes, strides and no memory of their own."""
+        item = np.dtype(_numpy_name(self.dtype))
+        whole = [as_strided(np.empty(1, item), shape, _strides(shape, item.itemsize))
+                 for shape in self.shapes]  # fmt: skip
+        return self.task.viewed(whole)
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        """The result's shape."""
+        task, shapes = self.task, [each.shape for each in self.operands]
+        first = shapes[0]
+        if task.family == "reduce":
+            axes = range(len(first)) if task.axis is None else np.atleast_1d(task.axis)
+            return tuple(n for k, n in enumerate(first) if k not in axes)
+        if task.family == "transpose":
+            return tuple(first[k] for k in task.axes or (1, 0))
+        if task.family == "matmul":
+            a, b = first, shapes[1]
+            rows = a[-2:-1] if len(a) > 1 else ()
+            columns = b[-1:] if len(b) > 1 else ()
+            return (*np.broadcast_shapes(a[:-2], b[:-2]), *rows, *columns)
+        return np.broadcast_shapes(*shapes)
+
+    @property
     def output_bytes(self) -> int:
         """Bytes of the result; of a single value left out, as few."""
-        task, item = self.task, self.input_bytes // sum(map(math.prod, self.shapes))
-        if task.family == "reduce":
-            if task.axis is None:
-                return 0
-            view = VIEWS[task.view](np.broadcast_to(np.zeros(1, bool), self.shapes[0]))
-            results = math.prod(view.shape[: task.axis] + view.shape[task.axis + 1 :])
-            return results * np.dtype(_numpy_name(task.dtype)).itemsize
-        return item * math.prod(self.shapes[0])
+        task = self.task
+        if task.family == "reduce" and task.axis is None:
+            return 0
+        name = task.dtype if task.family == "reduce" else self.dtype
+        return math.prod(self.result_shape) * np.dtype(_numpy_name(name)).itemsize
 
     @property
     def touched(self) -> int:
-        """Bytes that the algorithm reads and writes, each once; also those in a view's gaps."""
-        return self.input_bytes + self.output_bytes
+        """Bytes that the algorithm reads and writes, each once; also those in a view's gaps.
+
+        A drawn view counts with its elements and the sectors' gaps between them, no more.
+        """
+        if not self.label:
+            return self.input_bytes + self.output_bytes
+        return self.output_bytes + sum(map(_reached, self.operands))
 
     @property
     def flops(self) -> int:
         """Operations, if the rate counts them; else 0."""
-        return 2 * self.shapes[0][0] ** 3 if self.task.family == "matmul" else 0
+        if self.task.family != "matmul":
+            return 0
+        return 2 * math.prod(self.result_shape) * self.operands[0].shape[-1]
 
     def has_arguments_of(self, other: Workload) -> bool:
         """Tell whether another work's arguments are the same, at the same place."""
@@ -256,6 +292,16 @@ class Workload:
         return work
 
 
+def _strides(shape: tuple[int, ...], item: int) -> list[int]:
+    return [item * math.prod(shape[k + 1 :]) for k in range(len(shape))]
+
+
+def _reached(view: np.ndarray) -> int:
+    """Return the bytes of a view's elements, and of the sectors' parts between them."""
+    steps = [abs(s) for n, s in zip(view.shape, view.strides, strict=True) if n > 1]
+    return view.size * min(max(view.itemsize, SECTOR), min(steps, default=view.itemsize))
+
+
 def _count(shape: tuple[int, ...]) -> str:
     if len(shape) > 1:
         return f"({', '.join(map(str, shape))})"
@@ -277,7 +323,7 @@ def _reductions() -> Iterator[Workload]:
                 task = Task("reduce", op, result_dtype(op, dtype), axis)
                 yield Workload("axis", task, (shape,), dtype)
         for (shape, view, axis), op in product(LAYOUTS, OPS):
-            task = Task("reduce", op, result_dtype(op, dtype), axis, view=view)
+            task = Task("reduce", op, result_dtype(op, dtype), axis, views=(view,))
             yield Workload("layout", task, (shape,), dtype)
 
 
@@ -322,7 +368,11 @@ def works(kind: str, *, quick: bool) -> list[Workload]:
 
 def result_dtype(op: str, dtype: str) -> str:
     """Return the dtype of a reduction's result: NumPy's."""
-    if op == "argmax" or (op == "sum" and not dtype.startswith(("float", "bfloat"))):
+    if op in ("any", "all"):
+        return "bool"
+    if op == "sum" and dtype.startswith("uint"):
+        return "uint64"
+    if op.startswith("arg") or (op == "sum" and not dtype.startswith(("float", "bfloat"))):
         return "int64"
     return dtype
 
@@ -360,24 +410,29 @@ def forget() -> None:
 
 
 def draw(work: Workload) -> tuple[Any, ...]:
-    """Return the arguments of a work: arrays without gaps, and saxpy's factor before them."""
+    """Return the arguments of a work: contiguous arrays, saxpy's factor before them, a number."""
     sizes = [math.prod(shape) for shape in work.shapes]
     flat, arrays, at = _items(work.dtype, sum(sizes)), [], 0
     for shape, size in zip(work.shapes, sizes, strict=True):
         arrays.append(flat[at : at + size].reshape(shape))
         at += size
+    if work.task.number:
+        arrays.append(2.5 if work.dtype.startswith(("float", "bfloat")) else 3)
     return (2.5, *arrays) if work.task.family == "saxpy" else tuple(arrays)
 
 
 Check = Callable[[np.ndarray, bool], str]
 
 
-def _check_sum(view: np.ndarray, axis: int) -> Check:
+def _check_sum(view: np.ndarray, axes: tuple[int, ...]) -> Check:
+    wide = np.float64 if view.dtype.kind not in "biu" else np.int64
+    exact = view
+    for axis in axes:  # from the last one to the first
+        exact = parts.total(exact, axis, wide)
     if view.dtype.kind in "biu":
-        right = parts.total(view, axis, np.int64)
-        return lambda got, strict: oracle.wrong(got, right)
-    exact, count = parts.total(view, axis, np.float64), view.shape[axis]
-    item = float(_finfo(view.dtype))
+        return lambda got, strict: oracle.wrong(got, exact)
+    count = math.prod(view.shape[axis] for axis in axes)
+    item = oracle.eps_of(view.dtype)
 
     def check(got: np.ndarray, strict: bool) -> str:
         # Ours is rounded once, from float64; others may lose a bit with every item, but not so
@@ -388,12 +443,8 @@ def _check_sum(view: np.ndarray, axis: int) -> Check:
     return check
 
 
-def _finfo(dtype: np.dtype) -> float:
-    return 2.0**-7 if dtype.name == "bfloat16" else np.finfo(dtype).eps
-
-
-def _check_places(view: np.ndarray, axis: int) -> Check:
-    right = parts.place(view, axis)
+def _check_places(view: np.ndarray, axis: int, op: str) -> Check:
+    right = parts.place(view, axis, op)
 
     def check(got: np.ndarray, strict: bool) -> str:
         error = oracle.wrong(got, right)
@@ -401,29 +452,35 @@ def _check_places(view: np.ndarray, axis: int) -> Check:
             return error
         if got.min() < 0 or got.max() >= view.shape[axis]:
             return error
-        # NumPy's is the first of several largest items; others say any of them.
+        # NumPy's is the first of several equal items; others return any of them.
         return "" if parts.same_at(view, axis, got, right) else error
 
     return check
 
 
 def _check_reduction(work: Workload, array: np.ndarray) -> Check:
-    task, view = work.task, VIEWS[work.task.view](array)
-    axis = 0 if task.axis is None else task.axis  # without an axis arrays have but one
+    task, view = work.task, view_of((*work.task.views, "")[0])(array)
+    every = range(view.ndim) if task.axis is None else np.atleast_1d(task.axis)
+    axes = tuple(sorted(map(int, every), reverse=True))
     if task.op == "sum":
-        return _check_sum(view, axis)
-    if task.op == "argmax":
-        return _check_places(view, axis)
-    right = parts.largest(view, axis)
+        return _check_sum(view, axes)
+    if task.op.startswith("arg"):
+        flat = task.axis is None and view.ndim > 1
+        return _check_places(view.reshape(-1) if flat else view, 0 if flat else axes[0], task.op)
+    right = view
+    for axis in axes:
+        right = parts.combined(right, axis, task.op)
     return lambda got, strict: oracle.wrong(got, right)
 
 
 def _check_of_one(work: Workload, arguments: tuple[Any, ...]) -> oracle.Check:
     task = work.task
+    arguments = tuple(task.viewed(arguments))
     if task.family == "transpose":
-        return oracle.transposed(arguments[0], task.axes)
+        return oracle.transposed(np.ascontiguousarray(arguments[0]), task.axes)
     if task.family == "stencil1d":
-        return oracle.stencilled(arguments[0], task.radius)
+        axis = -1 if task.axis is None else task.axis
+        return oracle.stencilled(arguments[0], task.radius, task.weights, task.mode, axis)
     if task.family == "matmul":
         return oracle.product(*arguments)
     *factor, x, y = arguments

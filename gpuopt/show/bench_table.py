@@ -54,7 +54,7 @@ def _judged(measured: Bench, row: BenchRow) -> str:
     return "; ".join(told)
 
 
-def _table(measured: Bench, rows: Sequence[BenchRow]) -> Table:
+def table(measured: Bench, rows: Sequence[BenchRow]) -> Table:
     """Return the rows' table: times, rates, ratios, bars."""
     peers = [Column(name, f"{name} us") for name in _peer_names(measured)]
     columns = [
@@ -88,10 +88,11 @@ def _table(measured: Bench, rows: Sequence[BenchRow]) -> Table:
     return Table(columns, records)
 
 
-def _below(measured: Bench) -> list[str]:
+def below(measured: Bench) -> list[str]:
     """Return the lines below the table."""
     timings = [each for row in measured.rows for each in (row.warm, row.cold, row.kernels)]
-    return [*busy(each.spread for each in timings), _verdicts(measured), *_left_out(measured)]
+    verdicts = [_verdicts(measured)] if measured.seed is None else []
+    return [*busy(each.spread for each in timings), *verdicts, *_left_out(measured)]
 
 
 # --- text
@@ -201,16 +202,22 @@ def _some(titles: list[str]) -> str:
     return titles[0] if len(titles) == 1 else f"{titles[0]}, and {len(titles) - 1} more"
 
 
+def head(measured: Bench) -> list[str]:
+    """Return the first line: gpuopt, the device, and the libraries beside it."""
+    beside = f"; beside it {versions}" if (versions := _versions(measured)) else ""
+    return [
+        f"gpuopt {measured.version} on {measured.device.description} ({measured.device.name})"
+        + (", a quick look" if measured.quick else "")
+        + beside
+    ]
+
+
 def text(measured: Bench, every: bool, groups: Mapping[str, str], dtypes: Sequence[str]) -> str:
     """Return the table; without `every`, groups of many rows are summarised.
 
     `groups` says what each group's works are, `dtypes` are the words that name one in a title.
     """
-    lines = [
-        f"gpuopt {measured.version} on {measured.device.description} ({measured.device.name})"
-        + (", a quick look" if measured.quick else "")
-        + (f"; beside it {versions}" if (versions := _versions(measured)) else ""),
-    ]
+    lines = head(measured)
     if measured.rows:
         taken = _span([len(row.warm.samples) for row in measured.rows], str)  # of slow works fewer
         lines += [
@@ -225,10 +232,10 @@ def text(measured: Bench, every: bool, groups: Mapping[str, str], dtypes: Sequen
     in_sum = [] if every else [name for name, rows in grouped.items() if len(rows) > MANY]
     shown = [row for row in measured.rows if row.group not in in_sum]
     if shown:
-        lines += ["", *_table(measured, shown).lines()]
+        lines += ["", *table(measured, shown).lines()]
     for name in in_sum:
         lines += _in_sum(measured, f"{name}: {groups[name]}", grouped[name], dtypes)
-    lines += ["", *_below(measured)]
+    lines += ["", *below(measured)]
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -266,4 +273,4 @@ def records(measured: Bench) -> list[dict[str, Any]]:
 def html(measured: Bench) -> str:
     """Return every row as an HTML table."""
     caption = f"gpuopt {measured.version} on {measured.device.description}; {_versions(measured)}"
-    return _table(measured, measured.rows).html(caption, _below(measured))
+    return table(measured, measured.rows).html(caption, below(measured))

@@ -218,28 +218,28 @@ def total(view: np.ndarray, axis: int, dtype: type) -> np.ndarray:
     )
 
 
-def largest(view: np.ndarray, axis: int) -> np.ndarray:
-    """Return the largest items along an axis; those of two bytes as float32."""
-    return _reduced(
-        view,
-        axis,
-        lambda part, begin: plain(part).max(axis),
-        lambda found: np.maximum.reduce(found),
-    )
+_COMBINING = {"max": np.maximum, "min": np.minimum, "any": np.logical_or, "all": np.logical_and}
 
 
-def place(view: np.ndarray, axis: int) -> np.ndarray:
-    """Return where the largest items along an axis are, the first of several."""
+def combined(view: np.ndarray, axis: int, op: str) -> np.ndarray:
+    """Return "max", "min", "any" or "all" along an axis; items of two bytes as float32."""
+    ufunc = _COMBINING[op]
+    return _reduced(view, axis, lambda part, begin: ufunc.reduce(plain(part), axis), ufunc.reduce)
+
+
+def place(view: np.ndarray, axis: int, op: str = "argmax") -> np.ndarray:
+    """Return where the largest items along an axis are ("argmin": the smallest), the first ones."""
+    function, better = (np.argmax, np.greater) if op == "argmax" else (np.argmin, np.less)
 
     def first(found: list[np.ndarray]) -> np.ndarray:
         best, most = found[0], at_places(view, axis, found[0])
         for other in found[1:]:
             items = at_places(view, axis, other)
-            best = np.where(items > most, other, best)
-            most = np.where(items > most, items, most)
+            best = np.where(better(items, most), other, best)
+            most = np.where(better(items, most), items, most)
         return best
 
-    return _reduced(view, axis, lambda part, begin: plain(part).argmax(axis) + begin, first)
+    return _reduced(view, axis, lambda part, begin: function(plain(part), axis) + begin, first)
 
 
 def at_places(view: np.ndarray, axis: int, places: np.ndarray) -> np.ndarray:
