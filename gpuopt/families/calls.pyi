@@ -4,7 +4,7 @@ Without either it is NumPy's: an array, or what a reduction makes, which depends
 A test compares the parameters with those of the functions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
@@ -37,7 +37,11 @@ class _Where(TypedDict, total=False):
 class _Launch(_Where, total=False):
     block: int | None
 
-class _Reduce(_Launch, total=False):
+class _Stored(_Launch, total=False):
+    memory_limit: int | str | None
+    progress: Callable[[str, float], None] | None
+
+class _Reduce(_Stored, total=False):
     axis: int | tuple[int, ...] | None
     keepdims: bool
     variant: ReduceRung | int | None
@@ -46,10 +50,10 @@ class _Reduce(_Launch, total=False):
     blocks: int | None
     split_every: int | dict[int, int] | None
 
-class _Transpose(_Launch, total=False):
+class _Transpose(_Stored, total=False):
     variant: TransposeRung | int | None
 
-class _Stencil(_Launch, total=False):
+class _Stencil(_Stored, total=False):
     weights: ArrayLike | OnDevice | None
     mode: Mode
     cval: float

@@ -64,4 +64,6 @@ def run(family: str, names: tuple[str, ...], arguments: tuple[Any, ...], **optio
 
 _SERVED = {
     "split_every": "is for Dask arrays only; leave it out",
+    "memory_limit": "is for arrays in files (numpy.memmap, HDF5, Zarr); leave it out",
+    "progress": "is for arrays in files (numpy.memmap, HDF5, Zarr); leave it out",
 }

@@ -15,6 +15,8 @@ from gpuopt.util.literals import DeviceName, Op, ReduceRung
 from gpuopt.util.names import misspelt, suggests
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike, DTypeLike
 
 
@@ -106,6 +108,8 @@ def reduce(
     blocks: int | None = None,
     device: DeviceName | str | None = None,
     split_every: int | dict[int, int] | None = None,
+    memory_limit: int | str | None = None,
+    progress: Callable[[str, float], None] | None = None,
     **unknown: Any,
 ) -> Any:
     """Reduce an array to one value on a rung of the reduction ladder, or along axes.
@@ -125,7 +129,8 @@ def reduce(
         named for an array with gaps; more than four axes on either side of the reduced one cannot
         be merged.
 
-        Or a Dask array: the result is lazy, and nothing depends on the order of its tasks.
+        Or a Dask array: the result is lazy, and nothing depends on the order of its tasks. Or an
+        array in a file (`numpy.memmap`, HDF5, Zarr): it is read in blocks.
     op : {"sum", "prod", "min", "max", "and", "or", "xor", "mean", "any", "all", "count", \
 "argmin", "argmax"}
         The operation. "and", "or" and "xor" (bitwise) accept integers and bool; "count" counts the
@@ -172,6 +177,10 @@ def reduce(
         the simulated GPU; else the cpu. For a Dask array: the device of every worker.
     split_every : int or dict, optional
         For a Dask array: how many chunks are joined at once, as in `dask.array.reduction`.
+    memory_limit : int or str, optional
+        For an array in a file: bytes of memory, or text as "2GiB". Default: 512 MiB.
+    progress : callable, optional
+        For an array in a file: called with a text and the completed share, from 0 to 1.
 
     Returns
     -------
@@ -241,7 +250,10 @@ def reduce(
     if unknown:
         raise misspelt(reduce, unknown)
     launch = block if blocks is None else (block, blocks)
-    if split_every is not None:
+    if not (split_every is memory_limit is progress is None):
         given = (array, op, axis, keepdims, variant, dtype, out, initial, launch, device)
-        return engines.run("reduce", _NAMES, given, split_every=split_every)
+        return engines.run(
+            "reduce", _NAMES, given, split_every=split_every, memory_limit=memory_limit,
+            progress=progress,
+        )  # fmt: skip
     return _run(array, op, axis, keepdims, variant, dtype, out, initial, launch, device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -294,6 +295,8 @@ def stencil1d(
     out: np.ndarray | None = None,
     block: int | None = None,
     device: DeviceName | str | None = None,
+    memory_limit: int | str | None = None,
+    progress: Callable[[str, float], None] | None = None,
     **unknown: Any,
 ) -> np.ndarray:
     """Add up the neighbourhood of every element, on a rung of the stencil ladder.
@@ -333,6 +336,8 @@ def stencil1d(
         (`gpuopt.rungs`: 1 to 4 do).
     device : str, optional
         As `gpuopt.reduce`.
+    memory_limit, progress
+        For an array in a file, as `gpuopt.reduce`.
 
     Returns
     -------
@@ -376,4 +381,7 @@ def stencil1d(
     """
     if unknown:
         raise misspelt(stencil1d, unknown)
+    if not (memory_limit is progress is None):
+        given = (a, radius, weights, mode, cval, axis, variant, out, block, device)
+        return engines.run("stencil1d", _NAMES, given, memory_limit=memory_limit, progress=progress)
     return _run(a, radius, weights, mode, cval, axis, variant, out, block, device)

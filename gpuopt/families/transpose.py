@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -181,6 +181,8 @@ def transpose(
     out: np.ndarray | None = None,
     block: int | None = None,
     device: DeviceName | str | None = None,
+    memory_limit: int | str | None = None,
+    progress: Callable[[str, float], None] | None = None,
     **unknown: Any,
 ) -> np.ndarray:
     """Permute an array's axes in memory, on a rung of the transpose ladder.
@@ -210,6 +212,8 @@ def transpose(
         Threads per block, a power of two; `gpuopt.rungs` lists the valid ones.
     device : str, optional
         As `gpuopt.reduce`.
+    memory_limit, progress
+        For an array in a file, as `gpuopt.reduce`.
 
     Returns
     -------
@@ -255,6 +259,9 @@ def transpose(
     """
     if unknown:
         raise misspelt(transpose, unknown)
+    if not (memory_limit is progress is None):
+        given = (a, axes, variant, out, block, device)
+        return engines.run("transpose", _NAMES, given, memory_limit=memory_limit, progress=progress)
     return _run(a, axes, variant, out, block, device)
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from gpuopt.families import engines
-from gpuopt.scale.kinds import is_dask
+from gpuopt.scale.kinds import has_slices, is_dask, is_stored
 
 _ARRAYS = ("array", "a", "b", "x", "y")  # parameters that receive arrays
+_STORED = ("reduce", "transpose", "stencil1d")  # families that read arrays in files
 
 
 def serve(family: str, arguments: dict[str, Any], options: dict[str, Any]) -> Any:
@@ -16,6 +19,11 @@ def serve(family: str, arguments: dict[str, Any], options: dict[str, Any]) -> An
     arrays = [arguments[name] for name in _ARRAYS if name in arguments]
     if any(is_dask(each) for each in arrays):
         return import_module("gpuopt.scale.dask_arrays").serve(family, arguments, options)
+    if family in _STORED:
+        asked = "memory_limit" in options or "progress" in options
+        mapped = isinstance(arrays[0], np.ndarray) and arguments["variant"] is not None
+        if (asked and has_slices(arrays[0])) or (is_stored(arrays[0]) and not mapped):
+            return import_module("gpuopt.scale.stored").serve(family, arguments, options)
     return NotImplemented
 
 

@@ -1,0 +1,253 @@
+"""Reductions, transposes and stencils of stored arrays, in bounded memory.
+
+A stored array is anything with `shape`, `dtype` and slicing: numpy.memmap, HDF5, Zarr. A block of
+it is read while the block before is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gpuopt.families.stencil1d import stencil1d, stencil1d_numbers, stencil1d_problem, stencil_axis
+from gpuopt.families.transpose import permutation, transpose, transpose_problem
+from gpuopt.scale.boxes import (
+    BLOCK_MOST,
+    Box,
+    Source,
+    ahead,
+    bytes_of,
+    chunks_of,
+    count,
+    extents,
+    split,
+)
+from gpuopt.scale.halo import beyond
+from gpuopt.scale.partials import Part, Reduction
+
+_WIDEST = 8  # bytes of an element of a part
+
+
+def serve(family: str, arguments: dict[str, Any], options: dict[str, Any]) -> Any:
+    """Return the result of a call on a stored array."""
+    for name in options:
+        if name not in ("memory_limit", "progress"):
+            raise ValueError(f"{name}: is not for arrays in files; leave it out")
+    device = arguments["device"]
+    if device is not None and not isinstance(device, str):
+        raise TypeError(f"device: must be a string for arrays in files, not {device!r}")
+    limit = bytes_of(options.get("memory_limit"))
+    return _FAMILIES[family](**arguments, limit=limit, progress=options.get("progress"))
+
+
+def _checked(array: Any, name: str) -> Source:
+    source = Source(array)
+    if source.dtype.hasobject:
+        raise TypeError(
+            f"{name}: dtype {source.dtype} is not supported: its elements are Python objects"
+        )
+    return source
+
+
+def _target(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    """Return the array for the results: a new one, or `out` after a check."""
+    if out is None:
+        return np.empty(shape, dtype)
+    if not all(hasattr(out, name) for name in ("shape", "dtype", "__setitem__")):
+        raise TypeError(f"out: must have shape, dtype and assignment to slices, not {type(out)!r}")
+    if tuple(out.shape) != shape:
+        raise ValueError(f"out: has shape {tuple(out.shape)}, but the result has {shape}")
+    if isinstance(out, np.ndarray) and not out.flags.writeable:
+        raise ValueError("out: output array is read-only")
+    if not np.can_cast(dtype, out.dtype, "same_kind"):
+        raise TypeError(
+            f"out: cannot cast the result from {dtype} to {out.dtype} with casting rule 'same_kind'"
+        )
+    return out
+
+
+def _apart(out: Any, source: Source, name: str) -> None:
+    """Raise if `out` is in the same mapped file or dataset as the input."""
+    one = source.array
+    arrays = isinstance(out, np.ndarray) and isinstance(one, np.ndarray)
+    same = np.may_share_memory(out, one) if arrays else out is one or _file(out) == _file(one)
+    if same and out is not None:
+        raise ValueError(f"out: shares memory with {name}; pass another array")
+
+
+def _file(array: Any) -> Any:
+    """Return what identifies a stored array: its file and name; else the object."""
+    file, name = getattr(array, "file", None), getattr(array, "name", None)
+    return (getattr(file, "filename", id(array)), name) if file is not None else id(array)
+
+
+def reduce(
+    array: Any,
+    op: Any,
+    axis: Any,
+    keepdims: Any,
+    variant: Any,
+    dtype: Any,
+    out: Any,
+    initial: Any,
+    block: Any,
+    device: Any,
+    limit: int,
+    progress: Any,
+) -> Any:
+    """Reduce a stored array block by block, in the order of the file."""
+    source = _checked(array, "array")
+    how = {"variant": variant, "device": device, "block": block}
+    if isinstance(block, tuple):  # as `gpuopt.reduce` passes both
+        how["block"], how["blocks"] = block
+    shape = source.shape
+    planned = Reduction.of(shape, source.dtype, op, axis, bool(keepdims), dtype, initial, how)
+    kept = [k for k in range(len(shape)) if k not in planned.axes]
+    order = [*kept, *planned.axes]  # all blocks of a result in succession
+    most = min(limit // 8, BLOCK_MOST) // max(_WIDEST, source.dtype.itemsize)
+    size = extents(shape, source.chunks, max(1, most), [*reversed(range(len(shape)))])
+    result = planned.squeezed(planned.kept_shape)
+    target = _target(out, result, planned.result)
+    last = [shape[k] for k in planned.axes]
+    found = Part(None)
+    if not all(last):
+        values = planned.finish(found)
+        target[...] = values
+    blocks = ahead(
+        source.read, split(shape, size, order), count(shape, size), progress, f"reading for {op}"
+    )
+    for box, read in blocks:
+        part = planned.part(read, [each.start for each in box])
+        source.release(read)
+        found = planned.join((found, part))
+        if [box[k].stop for k in planned.axes] == last:
+            there = tuple(
+                slice(None) if k in planned.axes else box[k]
+                for k in range(len(shape))
+                if planned.keepdims or k not in planned.axes
+            )
+            target[there] = planned.finish(found)
+            found = Part(None)
+    return target if out is not None or target.ndim else target[()]
+
+
+def _transpose(
+    a: Any, axes: Any, variant: Any, out: Any, block: Any, device: Any, limit: int, progress: Any
+) -> Any:
+    """Transpose from file to file, in boxes with long rows on both sides."""
+    source = _checked(a, "a")
+    order = permutation(axes, len(source.shape))
+    transpose_problem(np.empty((1,) * len(order), source.dtype), order)
+    shape = tuple(source.shape[k] for k in order)
+    target = _target(out, shape, source.dtype)
+    _apart(out, source, "a")
+    most = max(1, min(limit // 6, BLOCK_MOST) // source.dtype.itemsize)
+    size = _even(source.shape, source.chunks, chunks_of(target), order, most)
+    boxes = split(source.shape, size, range(len(shape)))
+    total = count(source.shape, size)
+    for box, read in ahead(source.read, boxes, total, progress, "transposing"):
+        there = tuple(box[k] for k in order)
+        target[there] = transpose(read, order, variant=variant, block=block, device=device)
+        source.release(read)
+    return target
+
+
+def _even(
+    shape: tuple[int, ...],
+    chunks: tuple[int, ...],
+    others: tuple[int, ...],
+    order: tuple[int, ...],
+    most: int,
+) -> list[int]:
+    """Return the extents of boxes that are long in the last axes of both arrays."""
+    if not shape:
+        return []
+    ends = dict.fromkeys((len(shape) - 1, order[-1]))  # one axis if the last one stays
+    made = [1] * len(shape)
+    for k, axis in enumerate(order):
+        made[axis] = min(shape[axis], math.lcm(chunks[axis], others[k]))
+    if math.prod(made) > most:  # no whole chunks fit
+        made = [1] * len(shape)
+    grows = True
+    while grows:
+        grows = False
+        for axis in ends:
+            if made[axis] < shape[axis] and 2 * math.prod(made) <= most:
+                made[axis] *= 2
+                grows = True
+    made = [min(n, size) for n, size in zip(shape, made, strict=True)]
+    rest = [axis for axis in (*ends, *reversed(range(len(shape)))) if made[axis] < shape[axis]]
+    return extents(shape, made, most, rest)
+
+
+def _stencil1d(
+    a: Any,
+    radius: Any,
+    weights: Any,
+    mode: Any,
+    cval: Any,
+    axis: Any,
+    variant: Any,
+    out: Any,
+    block: Any,
+    device: Any,
+    limit: int,
+    progress: Any,
+) -> Any:
+    """Run a stencil on boxes with a halo."""
+    source = _checked(a, "a")
+    axis = stencil_axis(axis, len(source.shape))
+    one = np.ones((1,) * len(source.shape), source.dtype)
+    problem = stencil1d_problem(one, radius, weights, mode, cval)
+    radius, n = problem.numbers[3], source.shape[axis]
+    outputs, _ = stencil1d_numbers((n,), radius, mode, 0)
+    shape = (*source.shape[:axis], outputs, *source.shape[axis + 1 :])
+    target = _target(out, shape, problem.dtype)
+    _apart(out, source, "a")
+    most = max(1, min(limit // 12, BLOCK_MOST) // source.dtype.itemsize)
+    chunks = [*source.chunks]
+    chunks[axis] = max(chunks[axis], min(outputs, 8 * radius))  # the halo is read twice
+    size = extents(shape, chunks, most, [*reversed(range(len(shape)))])
+    how = {"weights": weights, "variant": variant, "block": block, "device": device, "axis": axis}
+
+    def read(box: Box) -> np.ndarray:
+        start, stop = box[axis].start, box[axis].stop
+        first = start if mode == "valid" else start - radius
+        return _with_halo(source, box, axis, first, stop - start + 2 * radius, mode)
+
+    for box, read_block in ahead(
+        read, split(shape, size, range(len(shape))), count(shape, size), progress, "stencil"
+    ):
+        if mode != "constant":
+            target[box] = stencil1d(read_block, radius, mode="valid", **how)
+            continue
+        left = min(radius, box[axis].start)  # elements of the halo that exist
+        whole = [slice(None)] * len(shape)
+        whole[axis] = slice(left, left + box[axis].stop - box[axis].start)
+        found = stencil1d(read_block, radius, mode=mode, cval=cval, **how)
+        target[box] = found[tuple(whole)]
+    return target
+
+
+def _with_halo(source: Source, box: Box, axis: int, first: int, size: int, mode: str) -> np.ndarray:
+    """Read `size` elements along an axis from `first` on, which may be outside of the array."""
+    n = source.shape[axis]
+
+    def slab(begin: int, end: int) -> np.ndarray:
+        return source.read((*box[:axis], slice(begin, end), *box[axis + 1 :]))
+
+    inside = slab(max(first, 0), min(first + size, n))
+    if mode in ("constant", "valid") or (first >= 0 and first + size <= n):
+        return inside
+    sides = []
+    for places in (np.arange(first, min(0, first + size)), np.arange(max(n, first), first + size)):
+        there = beyond(places, n, mode)
+        low = int(there.min()) if there.size else 0
+        high = int(there.max()) + 1 if there.size else 0
+        sides.append(np.take(slab(low, high), there - low, axis))
+    return np.concatenate([sides[0], inside, sides[1]], axis)
+
+
+_FAMILIES = {"reduce": reduce, "transpose": _transpose, "stencil1d": _stencil1d}
