@@ -206,19 +206,22 @@ def integer_division(evidence: Evidence) -> Iterator[Advice]:
     if not evidence.blocks or not evidence.counters.inst_divide:
         return
     block = evidence.blocks[0]
-    c, times = evidence.counters, evidence.times
+    times = evidence.times
     cost: dict[int, float] = {}
+    divisions = 0.0
     for op in block.code.ops:
         kind = block.code.instructions[op.number].kind
         per_warp = block.executions[op.number] / block.warps
+        if kind == "divide":
+            divisions += per_warp
         if kind == "divide" and per_warp >= 1.5:  # a loop, unrolled partly perhaps
             cost[op.line] = cost.get(op.line, 0) + per_warp
     cost = {line: each for line, each in cost.items() if each >= 3}
     if not cost:
         return
     line = max(cost, key=lambda each: cost[each])
-    share = 20 * sum(cost.values()) / (evidence.per_warp + 20 * c.inst_divide / c.warps)
-    gain = evidence.gain(issue=times["issue"] * (1 - min(1.0, share)))
+    share = 20 * sum(cost.values()) / (block.executions.sum() / block.warps + 20 * divisions)
+    gain = evidence.gain(issue=times["issue"] * (1 - share))
     if share < 0.2:
         return
     yield Advice(
@@ -226,7 +229,7 @@ def integer_division(evidence: Evidence) -> Iterator[Advice]:
         severity(max(gain, 0.2)),
         line,
         "An integer is divided (/ or %) by a variable inside of a loop.",
-        f"{cost[line]:.0f} divisions a warp in this line, about 20 instructions each: about "
+        f"{cost[line]:.0f} divisions per warp in this line, about 20 instructions each: about "
         f"{share:.0%} of the instructions",
         "Compute the quotient once before the loop and step it by additions, use a grid of two "
         "dimensions instead of i / width and i % width, divide by a constant or a template "

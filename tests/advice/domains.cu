@@ -780,3 +780,15 @@ __global__ void total(const float* x, float* sum)
     for (int o = 16; o; o >>= 1) v += __shfl_down_sync(~0u, v, o);
     if (threadIdx.x % 32 == 0) atomicAdd(sum, v); /*!*/
 }
+//// division in a grid of which most lies beyond the image | integer-division | project(64, 256, r(64 * 64 * 64), r(64 * 64), 64, 64, 64)
+__global__ void project(const float *voxels, float *image, int nx, int ny, int nz) {
+    int p = blockIdx.x * blockDim.x + threadIdx.x;
+    if (p >= nx * ny) return;
+    float sum = 0;
+    for (int z = 0; z < nz; z++) {
+        int flat = z * nx * ny + p;
+        int x = flat % nx, y = flat / nx % ny; /*!*/
+        sum += voxels[(z * ny + y) * nx + x];
+    }
+    image[p] = sum;
+}
