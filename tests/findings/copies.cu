@@ -265,3 +265,73 @@ template <bool Whole> __device__ void read_back(int *y, const int *x, int *z) {
 }
 KERNEL void back_whole(int *y, const int *x, int *z) { read_back<true>(y, x, z); }
 KERNEL void back_read(int *y, const int *x, int *z) { read_back<false>(y, x, z); }
+
+// --- st.async and red.async
+
+#define DONE ".shared::cluster.mbarrier::complete_tx::bytes"
+__device__ void expect(void *bar, int bytes) {
+    if (threadIdx.x == 0)
+        mbarrier_init(bar, 1);
+    __syncthreads();
+    if (threadIdx.x == 0)
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(in_shared(bar)),
+                     "r"(bytes)
+                     : "memory");
+}
+__device__ void store_async(int *to, int value, void *bar) {
+    asm volatile("st.async.weak" DONE ".s32 [%0], %1, [%2];" ::"r"(in_shared(to)), "r"(value),
+                 "r"(in_shared(bar))
+                 : "memory");
+}
+__device__ void add_async(int *to, int value, void *bar) {
+    asm volatile("red.async.relaxed.cluster" DONE ".add.s32 [%0], %1, [%2];" ::"r"(in_shared(to)),
+                 "r"(value), "r"(in_shared(bar))
+                 : "memory");
+}
+template <bool Waits> __device__ void stores(int *y, const int *x) {
+    __shared__ int s[N];
+    __shared__ unsigned long long bar;
+    int t = threadIdx.x, to = Waits ? N - 1 - t : t;
+    expect(&bar, sizeof s);
+    store_async(&s[to], x[t], &bar);
+    if (Waits)
+        mbarrier_wait(&bar, 0);
+    y[t] = s[t]; // stored
+}
+KERNEL void store_waits(int *y, const int *x) { stores<true>(y, x); }
+KERNEL void store_no_wait(int *y, const int *x) { stores<false>(y, x); }
+KERNEL void store_vectors(int *y, const int *x) {
+    __shared__ alignas(16) int s[N];
+    __shared__ unsigned long long bar;
+    int t = threadIdx.x;
+    expect(&bar, sizeof s);
+    if (t < N / 4)
+        asm volatile("st.async.weak" DONE ".v4.s32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
+                         in_shared(&s[N - 4 - 4 * t])),
+                     "r"(x[4 * t + 3]), "r"(x[4 * t + 2]), "r"(x[4 * t + 1]), "r"(x[4 * t]),
+                     "r"(in_shared(&bar))
+                     : "memory");
+    mbarrier_wait(&bar, 0);
+    y[t] = s[t];
+}
+// Two rounds of additions to N / 2 words.
+template <int Waits> __device__ void additions(int *y, const int *x) {
+    __shared__ int s[N / 2];
+    __shared__ unsigned long long bar[2];
+    int t = threadIdx.x;
+    if (t < N / 2)
+        s[t] = 0;
+    for (int round = 0; round < 2; round++) {
+        expect(&bar[round], sizeof(int) * N);
+        add_async(&s[t / 2], x[round * N + t], &bar[round]);
+        if (round < Waits)
+            mbarrier_wait(&bar[round], 0);
+        if (round == 0)
+            atomicAdd(&s[t / 2], 1000); // may come between them
+        __syncthreads();
+    }
+    if (t < N / 2)
+        y[t] = s[t]; // added
+}
+KERNEL void add_waits(int *y, const int *x) { additions<2>(y, x); }
+KERNEL void add_waits_once(int *y, const int *x) { additions<1>(y, x); }

@@ -129,6 +129,36 @@ def test_copies_that_an_mbarrier_tracks(module, name):
         assert (y[:N] == wanted()).all()
 
 
+ASYNC = {  # st.async and red.async: the result of those that wait, the line of the others
+    "store_waits": lambda: X[:N][::-1],
+    "store_vectors": lambda: X[:N][::-1],
+    "store_no_wait": "stored",
+    "add_waits": lambda: X[: 2 * N].reshape(2, N // 2, 2).sum((0, 2)) + 2000,
+    "add_waits_once": "added",
+}
+
+
+@pytest.mark.parametrize("name", ASYNC)
+def test_asynchronous_stores_land_when_they_are_waited_for(module, name):
+    wanted = ASYNC[name]
+    y = np.zeros(N, np.int32)
+    if isinstance(wanted, str):
+        assert found(module[name], 1, N, y, X) == [(FLIGHT, marked(LINES, wanted))]
+        return
+    assert not found(module[name], 1, N, y, X)
+    assert (y[: len(wanted())] == wanted()).all()
+    assert gpuopt.profile(module[name], 1, N, y, X).counters.shared_store_requests
+
+
+@pytest.mark.parametrize("name", ["store_no_wait", "add_waits_once"])
+def test_an_asynchronous_store_without_a_wait_never_lands(module, name):
+    y = np.full(N, -1, np.int32)
+    module[name](1, N, y, X, check=False)
+    first = X[:N].reshape(N // 2, 2).sum(1) + 2000
+    wanted = np.append(first, np.full(N // 2, -1)) if name == "add_waits_once" else np.zeros(N)
+    assert (y == wanted).all()
+
+
 @pytest.mark.parametrize("name", ["out_no_wait", "out_read", "out_whole"])
 def test_the_source_of_a_copy_to_global_memory(module, name):
     y = np.zeros(TILES * N, np.int32)

@@ -338,9 +338,10 @@ enum sim_class {
 enum { /* flags: whatever the fast path does not handle */
        SIM_F_GUARD = 1,
        SIM_F_GUARD_NOT = 2,
-       SIM_F_MODS = 4,   /* rounding, ftz or sat around a lane operation */
-       SIM_F_DIV = 8,    /* check for a zero divisor */
-       SIM_F_HELPER = 16 /* made by the decoder: no instruction of the program, never counted */
+       SIM_F_MODS = 4,    /* rounding, ftz or sat around a lane operation */
+       SIM_F_DIV = 8,     /* check for a zero divisor */
+       SIM_F_HELPER = 16, /* made by the decoder: no instruction of the program, never counted */
+       SIM_F_LATER = 32   /* an asynchronous store or reduction: sim_exec_later() */
 };
 enum {                  /* mods */
        SIM_M_ROUND = 3, /* 0 nearest, 1 zero, 2 down, 3 up */
@@ -418,7 +419,8 @@ enum {
     SIM_MBAR_WAIT,
     SIM_MBAR_WAIT_PARITY,
     SIM_MBAR_PENDING,
-    SIM_MBAR_CPASYNC
+    SIM_MBAR_CPASYNC,
+    SIM_MBAR_LATER /* tracks the lane's last asynchronous store or reduction */
 };
 enum { SIM_BULK_IN, SIM_BULK_OUT, SIM_BULK_WITHIN }; /* of shared memory */
 enum { SIM_WAIT_COMMIT, SIM_WAIT_GROUP, SIM_WAIT_ALL };

@@ -189,7 +189,7 @@ enum sim_status sim_decode_ld(struct sim_decoder *d) {
 static enum sim_status complete(struct sim_decoder *d, const struct sim_operand *at,
                                 uint32_t bytes) {
     struct sim_insn in = {.op = SIM_OP_MBAR,
-                          .sub = SIM_MBAR_COMPLETE,
+                          .sub = SIM_MBAR_LATER,
                           .dsize = 8,
                           .flags = SIM_F_HELPER,
                           .dst = SIM_NO_SLOT};
@@ -232,6 +232,7 @@ enum sim_status sim_decode_st(struct sim_decoder *d) {
     in.b = slots[0];
     if (is_async(d) && (status = sim_operands(d, 3, 3)))
         return status;
+    in.flags |= is_async(d) ? SIM_F_LATER : 0;
     status = sim_emit(d, &in);
     return status || !is_async(d) ? status
                                   : complete(d, &o[2], sim_types[type].bytes * (uint32_t)in.vec);
@@ -329,6 +330,7 @@ enum sim_status sim_decode_atom(struct sim_decoder *d) {
     if (!is_red && o[0].kind != SIM_O_SINK)
         if ((status = sim_target(d, &o[0], type, &in.dst)) != SIM_OK)
             return status;
+    in.flags |= is_async(d) ? SIM_F_LATER : 0;
     if ((status = sim_emit(d, &in)) != SIM_OK)
         return status;
     if (is_async(d))

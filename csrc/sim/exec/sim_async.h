@@ -1,4 +1,5 @@
-/* sim_async.h: asynchronous copies in flight. A copy moves its bytes when it has been waited for:
+/* sim_async.h: asynchronous copies in flight; st.async and red.async are copies of a value that
+ * the copy holds. A copy moves its bytes when it has been waited for:
  * by its group (cp.async.wait_group), or by the phase of an mbarrier that tracks it. Until then
  * its words of shared memory are flagged, so that an access to them is noticed; what hardware does
  * with a copy that nobody waits for is the same in the worst case. Functions that return int return
@@ -20,6 +21,7 @@ struct sim_copy {
     uint32_t counted, landed; /* ... has counted it; its phase is complete */
     uint8_t kind;             /* SIM_BULK_IN... */
     uint8_t bulk;
+    uint8_t reduces;    /* of those that hold a value: combines it with the word */
     uint8_t lane_group; /* as `group` of struct sim_access, with stride and step */
     int64_t stride, step;
     uint64_t address;            /* of a bulk copy, in global memory */
@@ -28,7 +30,8 @@ struct sim_copy {
     uint32_t barrier[SIM_LANES]; /* tracked: the mbarrier */
     uint32_t shared[SIM_LANES];  /* offsets in shared memory */
     uint8_t present[SIM_LANES];  /* bytes that the source has; the rest is zero */
-    uint8_t *host[SIM_LANES];    /* the other side */
+    uint8_t *host[SIM_LANES];    /* the other side; NULL: `value` */
+    uint8_t value[SIM_LANES][16];
 };
 
 void sim_lane_addresses(const uint8_t *regs, uint32_t slot, uint32_t flags, uint64_t offset,
@@ -40,6 +43,8 @@ void sim_lane_addresses(const uint8_t *regs, uint32_t slot, uint32_t flags, uint
 /* The barrier tracks the lane's plain copies. Returns whether there are any: one of them then makes
  * the lane's arrival. */
 int sim_copies_track(struct sim_warp *warp, uint32_t lane, uint32_t at);
+/* The barrier tracks the lane's store or reduction that has just begun; 0: it has none. */
+int sim_copies_track_last(struct sim_warp *warp, uint32_t lane, uint32_t at);
 /* At SIM_NO_SLOT: at all barriers, since no warp can proceed otherwise. */
 int sim_copies_count(struct sim_worker *w, struct sim_block *block, uint32_t at);
 void sim_copies_phase(struct sim_block *block, uint32_t at); /* it is complete */
@@ -51,6 +56,12 @@ int sim_mbarrier_count(struct sim_worker *w, struct sim_warp *warp, uint32_t pc,
 /* The barrier at an address tracks a bulk copy; *at: its offset. */
 int sim_mbarrier_track(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
                        uint32_t lane, const uint64_t *address, uint32_t *at);
+
+/* st.async and red.async: checks the access, and keeps the values until they land. */
+int sim_exec_later(struct sim_request *l);
+/* sim_exec_atomic.c: an atomic's new value. */
+uint64_t sim_atomic_combine(struct sim_worker *w, const struct sim_insn *in, uint64_t old,
+                            uint64_t value, uint64_t compare, uint32_t bytes, int is_global);
 
 int sim_copies_read(const struct sim_request *l, uint32_t lane); /* words flagged as in flight */
 int sim_copies_written(

@@ -46,6 +46,21 @@ static uint32_t *in_flight(struct sim_block *block, const struct sim_copy *c) {
     return c->kind == SIM_BULK_OUT ? &block->copies_out : &block->copies_in;
 }
 
+/* A value that the copy holds. */
+static void put(struct sim_worker *w, struct sim_block *block, struct sim_copy *c, uint32_t lane) {
+    uint8_t *to = block->shared + c->shared[lane];
+    if (c->reduces) {
+        uint64_t old = 0, value = 0;
+        memcpy(&old, to, c->bytes);
+        memcpy(&value, c->value[lane], c->bytes);
+        value = sim_atomic_combine(w, &w->run->kernel->code[c->pc], old, value, 0, c->bytes, 0);
+        memcpy(to, &value, c->bytes);
+    } else {
+        memcpy(to, c->value[lane], c->bytes);
+    }
+    memset(block->shared_valid + c->shared[lane] / 4, 15, c->bytes / 4);
+}
+
 static void move(struct sim_worker *w, struct sim_block *block, struct sim_copy *c,
                  uint32_t lanes) {
     if (c->kind == SIM_BULK_OUT) {
@@ -59,6 +74,10 @@ static void move(struct sim_worker *w, struct sim_block *block, struct sim_copy 
     }
     for (uint32_t m = lanes; m; m &= m - 1) {
         const uint32_t lane = (uint32_t)__builtin_ctz(m), to = c->shared[lane];
+        if (!c->host[lane]) {
+            put(w, block, c, lane);
+            continue;
+        }
         const uint32_t have = c->bulk ? c->bytes : c->present[lane];
         memcpy(block->shared + to, c->host[lane], have);
         memset(block->shared + to + have, 0, c->bytes - have);
@@ -113,6 +132,20 @@ static int count(struct sim_worker *w, struct sim_warp *warp, struct sim_copy *c
     return 0;
 }
 
+static const struct sim_copy *copy_at(const struct sim_block *block, uint64_t at, uint32_t bytes,
+                                      int out, const struct sim_warp **owner, uint32_t *lane);
+
+/* Words that a reduction has left remain in flight for the others'. */
+static void fly_on(struct sim_block *block, const struct sim_copy *c, uint32_t lanes) {
+    const struct sim_warp *owner;
+    uint32_t other;
+    for (uint32_t m = lanes; m; m &= m - 1) {
+        const uint32_t at = c->shared[__builtin_ctz(m)];
+        if (copy_at(block, at, c->bytes, 0, &owner, &other))
+            memset(block->shared_valid + at / 4, SIM_FLYING, c->bytes / 4);
+    }
+}
+
 static int land(struct sim_worker *w, struct sim_warp *warp, struct sim_copy *c, uint32_t lanes) {
     if (!lanes)
         return 0;
@@ -121,6 +154,8 @@ static int land(struct sim_worker *w, struct sim_warp *warp, struct sim_copy *c,
     c->mask &= ~lanes;
     c->tracked &= ~lanes;
     c->landed &= ~lanes;
+    if (c->reduces)
+        fly_on(warp->block, c, lanes);
     if (!c->mask)
         --*in_flight(warp->block, c);
     return ends;
@@ -165,7 +200,7 @@ static struct sim_copy *begin(struct sim_worker *w, struct sim_warp *warp,
     c->mask = c->moved = c->tracked = c->arrives = c->counted = c->landed = 0;
     c->kind = bulk ? in->sub : SIM_BULK_IN;
     c->bulk = (uint8_t)bulk;
-    c->lane_group = 0;
+    c->lane_group = c->reduces = 0;
     c->low = c->high = NULL;
     memcpy(c->group, f->committed[bulk], sizeof c->group);
     return c;
@@ -272,6 +307,8 @@ int sim_copies_read(const struct sim_request *l, uint32_t lane) {
     uint32_t from;
     const struct sim_copy *c =
         copy_at(l->warp->block, l->address[lane], l->bytes, 0, &owner, &from);
+    if (c && c->reduces && l->kind >= SIM_ACCESS_ATOMIC)
+        return 0; /* both are atomic */
     return c && !races(l, lane)
                ? told(l, lane, l->kind >= SIM_ACCESS_ATOMIC ? "atomic" : "read", c, owner, from, 0)
                : 0;
@@ -461,6 +498,33 @@ static int bulk_copy(struct sim_worker *w, struct sim_warp *warp, const struct s
     return 0;
 }
 
+int sim_exec_later(struct sim_request *l) {
+    const struct sim_insn *in = l->in;
+    const uint32_t *slots = in->op == SIM_OP_ST ? &l->w->run->kernel->extra[in->ext] : &in->b;
+    struct sim_block *block = l->warp->block;
+    uint8_t *target[SIM_LANES];
+    if (sim_request_access(l, target))
+        return 1;
+    if (in->op == SIM_OP_ST && block->copies_in + block->copies_out && sim_copies_written(l))
+        return 1;
+    struct sim_copy *c = l->mask ? begin(l->w, l->warp, in) : NULL;
+    if (!c)
+        return l->mask != 0;
+    c->bytes = l->bytes;
+    c->bulk = 1; /* it completes bytes of an mbarrier */
+    c->kind = SIM_BULK_WITHIN;
+    c->reduces = in->op == SIM_OP_ATOM;
+    const uint32_t each = c->bytes / in->vec;
+    for (uint32_t m = l->mask; m; m &= m - 1) {
+        const uint32_t lane = (uint32_t)__builtin_ctz(m);
+        for (uint32_t v = 0; v < in->vec; v++)
+            memcpy(c->value[lane] + v * each, l->regs + slots[v] + (size_t)lane * in->dsize, each);
+        fly(block, c, lane, NULL, target[lane]);
+    }
+    block->copies_in++;
+    return 0;
+}
+
 int sim_exec_copy(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
                   uint32_t mask, uint8_t *regs) {
     return in->op == SIM_OP_BULK ? bulk_copy(w, warp, in, mask, regs)
@@ -510,6 +574,16 @@ int sim_copies_track(struct sim_warp *warp, uint32_t lane, uint32_t at) {
     if (last)
         last->arrives |= 1u << lane;
     return last != NULL;
+}
+
+int sim_copies_track_last(struct sim_warp *warp, uint32_t lane, uint32_t at) {
+    struct sim_flight *f = warp->flight;
+    struct sim_copy *c = f && f->end > f->first ? &f->copies[f->end - 1] : NULL;
+    if (!c || c->kind != SIM_BULK_WITHIN || !((c->mask & ~c->tracked) >> lane & 1))
+        return 0;
+    c->tracked |= 1u << lane;
+    c->barrier[lane] = at;
+    return 1;
 }
 
 static uint32_t lanes_of(const struct sim_copy *c, uint32_t lanes, uint32_t at) {

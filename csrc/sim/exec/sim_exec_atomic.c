@@ -2,6 +2,7 @@
  * move more than registers.
  */
 #include "sim_address.h"
+#include "sim_async.h"
 #include "sim_exec.h"
 #include "../observe/sim_observe.h"
 
@@ -53,8 +54,8 @@ static uint64_t combine_float(struct sim_worker *w, const struct sim_insn *in, u
     return one_lane(w, mnemonic, old, value, bytes);
 }
 
-static uint64_t combine(struct sim_worker *w, const struct sim_insn *in, uint64_t old,
-                        uint64_t value, uint64_t compare, uint32_t bytes, int is_global) {
+uint64_t sim_atomic_combine(struct sim_worker *w, const struct sim_insn *in, uint64_t old,
+                            uint64_t value, uint64_t compare, uint32_t bytes, int is_global) {
     int is_signed = sim_types[in->type].class == SIM_C_SINT, less;
     if ((sim_types[in->type].class == SIM_C_FLOAT || sim_types[in->type].class == SIM_C_HALF) &&
         in->sub <= SIM_ATOM_MAX)
@@ -125,7 +126,7 @@ static int atomic_words(const struct sim_request *l, struct sim_region *region) 
         case SIM_ATOM_EXCH:
             break;
         default:
-            made = (uint32_t)combine(l->w, in, old, value, 0, 4, !shared);
+            made = (uint32_t)sim_atomic_combine(l->w, in, old, value, 0, 4, !shared);
             break;
         }
         writes += made != old;
@@ -180,7 +181,7 @@ static int atomic_lanes(struct sim_request *l, struct sim_region *region) {
                            (size_t)lane * in->dsize,
                        each);
             value = equal || in->sub != SIM_ATOM_CAS ? value : ~old;
-            uint64_t made = combine(l->w, in, old, value, compare, each, own != NULL);
+            uint64_t made = sim_atomic_combine(l->w, in, old, value, compare, each, own != NULL);
             l->w->writes += own && made != old;
             memcpy(at + v * each, &made, each);
             if (in->dst != SIM_NO_SLOT)
@@ -188,7 +189,7 @@ static int atomic_lanes(struct sim_request *l, struct sim_region *region) {
         }
         if (own && own->valid)
             sim_memory_mark(own, l->address[lane] - own->base, bytes);
-        else if (!own)
+        else if (!own && !sim_shared_is_flying(block, l->address[lane], bytes))
             sim_shared_mark(block, l->address[lane], bytes);
     }
     return 0;
@@ -219,6 +220,8 @@ int sim_exec_atomic(struct sim_worker *w, struct sim_warp *warp, const struct si
         sim_races_order(w->run, warp, in->order,
                         &(struct sim_words){l.address, l.mask, l.bytes, in->space == SIM_S_SHARED},
                         1, 1);
+    if (SIM_UNLIKELY(in->flags & SIM_F_LATER))
+        return sim_exec_later(&l);
     return in->space == SIM_S_SHARED ? atomic_shared(&l)
            : in->space == SIM_S_GLOBAL
                ? atomic_global(&l)

@@ -543,6 +543,8 @@ int sim_exec_store(struct sim_worker *w, struct sim_warp *warp, const struct sim
         sim_races_order(w->run, warp, in->order,
                         &(struct sim_words){l.address, l.mask, l.bytes, in->space == SIM_S_SHARED},
                         1, 0);
+    if (SIM_UNLIKELY(in->flags & SIM_F_LATER))
+        return sim_exec_later(&l);
     switch (in->space) {
     case SIM_S_GLOBAL:
         return sim_store_global(&l);

@@ -110,6 +110,9 @@ static int mbarrier_lane(struct sim_worker *w, struct sim_warp *warp, const stru
     case SIM_MBAR_INVAL:
         b = (struct mbarrier){0, 0, 0, 0};
         break;
+    case SIM_MBAR_LATER: /* without a copy, a check has refused the lane's access */
+        if (sim_copies_track_last(warp, lane, at))
+            return 0; /* fall through */
     case SIM_MBAR_EXPECT:
     case SIM_MBAR_COMPLETE:
         if ((found = add_bytes(w, warp, pc, lane, &b,

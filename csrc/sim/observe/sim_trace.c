@@ -129,12 +129,11 @@ enum sim_status sim_trace_open(struct sim_run *run, struct sim_error *error) {
     }
     if (!r || !r->code || !describe(r))
         return sim_fail(error, SIM_NO_MEMORY, 0, 0, "out of memory for a trace");
-    for (uint32_t pc = 0; pc < k->code_count; pc++) {
-        if (is_recorded(k, pc))
-            r->code[pc].op = SIM_OP_TRACE;
-        else
+    for (uint32_t pc = 0; pc < k->code_count; pc++)
+        if (k->code[pc].op == SIM_OP_BLOCK)
             r->code[pc] = k->code[pc];
-    }
+        else /* helpers, too: they execute from the kernel's code */
+            r->code[pc].op = SIM_OP_TRACE;
     return SIM_OK;
 }
 
@@ -183,7 +182,8 @@ void sim_trace_instruction(struct sim_worker *w, const struct sim_warp *warp, ui
     struct sim_recorder *r = w->recorder;
     const struct sim_insn *in = &r->kernel->code[pc];
     r->open = 0;
-    if (r->request.warp >= 0 && warp->index != (uint32_t)r->request.warp)
+    if (!is_recorded(r->kernel, pc) ||
+        (r->request.warp >= 0 && warp->index != (uint32_t)r->request.warp))
         return;
     struct sim_event *e = add_event(r);
     if (!e)
