@@ -32,7 +32,7 @@ _Out = TypeVar("_Out", bound=np.ndarray | OnDevice)
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 class _Where(TypedDict, total=False):
-    device: DeviceName | str | None
+    device: DeviceName | str | Sequence[str] | None
 
 class _Launch(_Where, total=False):
     block: int | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,7 @@ def matmul(
     *,
     variant: MatmulRung | int | None = None,
     out: np.ndarray | None = None,
-    device: DeviceName | str | None = None,
+    device: DeviceName | str | Sequence[str] | None = None,
     **unknown: Any,
 ) -> np.ndarray:
     """Multiply two matrices, on a rung of the matrix product ladder.
@@ -139,7 +140,7 @@ def matmul(
     out : ndarray, of the result's shape, optional
         Receives the result and is returned. On the host it may overlap `a` and `b`; on a device it
         must have memory of its own.
-    device : str, optional
+    device : str or list of str, optional
         As `gpuopt.reduce`.
 
     Returns

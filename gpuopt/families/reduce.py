@@ -15,7 +15,7 @@ from gpuopt.util.literals import DeviceName, Op, ReduceRung
 from gpuopt.util.names import misspelt, suggests
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import ArrayLike, DTypeLike
 
@@ -106,7 +106,7 @@ def reduce(
     initial: Any = ...,
     block: int | None = None,
     blocks: int | None = None,
-    device: DeviceName | str | None = None,
+    device: DeviceName | str | Sequence[str] | None = None,
     split_every: int | dict[int, int] | None = None,
     memory_limit: int | str | None = None,
     progress: Callable[[str, float], None] | None = None,
@@ -170,11 +170,13 @@ def reduce(
         Blocks of the first pass, at most, on rungs 7 to 11 and "7-historical"; fewer where there
         are fewer elements. Deck D4 found 64 to 256 blocks of 128 threads best on a G80. Default:
         the deck's 64 for "7-historical", otherwise all blocks that can be resident.
-    device : str, optional
+    device : str or list of str, optional
         "cuda", "cuda:1", "sim", "sim:g80" (a simulated GPU) or "cpu". Default: that of an enclosing
         `gpuopt.profile`; else the environment's GPUOPT_DEVICE; else a GPU if there is one (and,
         with no variant named, if it has a kernel for the dtype); else, for a rung that is a kernel,
-        the simulated GPU; else the cpu. For a Dask array: the device of every worker.
+        the simulated GPU; else the cpu. For a Dask array: the device of every worker. Several: a
+        list of names, or "cuda:*" for all GPUs, each of which gets a slice of a host array; or of a
+        list of arrays, one per device, which count as one array along the first axis.
     split_every : int or dict, optional
         For a Dask array: how many chunks are joined at once, as in `dask.array.reduction`.
     memory_limit : int or str, optional

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -294,7 +294,7 @@ def stencil1d(
     variant: StencilRung | int | None = None,
     out: np.ndarray | None = None,
     block: int | None = None,
-    device: DeviceName | str | None = None,
+    device: DeviceName | str | Sequence[str] | None = None,
     memory_limit: int | str | None = None,
     progress: Callable[[str, float], None] | None = None,
     **unknown: Any,
@@ -334,7 +334,7 @@ def stencil1d(
     block : int, optional
         Threads per block, a power of two from 32 to 1024, where the rung leaves a choice
         (`gpuopt.rungs`: 1 to 4 do).
-    device : str, optional
+    device : str or list of str, optional
         As `gpuopt.reduce`.
     memory_limit, progress
         For an array in a file, as `gpuopt.reduce`.

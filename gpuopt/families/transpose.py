@@ -180,7 +180,7 @@ def transpose(
     variant: TransposeRung | int | None = None,
     out: np.ndarray | None = None,
     block: int | None = None,
-    device: DeviceName | str | None = None,
+    device: DeviceName | str | Sequence[str] | None = None,
     memory_limit: int | str | None = None,
     progress: Callable[[str, float], None] | None = None,
     **unknown: Any,
@@ -210,7 +210,7 @@ def transpose(
         have memory of its own.
     block : int, optional
         Threads per block, a power of two; `gpuopt.rungs` lists the valid ones.
-    device : str, optional
+    device : str or list of str, optional
         As `gpuopt.reduce`.
     memory_limit, progress
         For an array in a file, as `gpuopt.reduce`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -409,7 +410,7 @@ def add(
     variant: VectorRung | int | None = None,
     out: np.ndarray | None = None,
     block: int | None = None,
-    device: DeviceName | str | None = None,
+    device: DeviceName | str | Sequence[str] | None = None,
     **unknown: Any,
 ) -> np.ndarray:
     """Add two arrays, on a rung of the decks' first ladder.
@@ -433,7 +434,7 @@ def add(
     block : int, optional
         Threads per block, a power of two from 32 to 1024 (rungs 4 to 8). Default: the deck's 512;
         for rungs 7 and 8, 128.
-    device : str, optional
+    device : str or list of str, optional
         As `gpuopt.reduce`.
 
     Returns
@@ -482,7 +483,7 @@ def saxpy(
     variant: VectorRung | int | None = None,
     out: np.ndarray | None = None,
     block: int | None = None,
-    device: DeviceName | str | None = None,
+    device: DeviceName | str | Sequence[str] | None = None,
     **unknown: Any,
 ) -> np.ndarray:
     """Return a * x + y, on the rungs of `gpuopt.add`.

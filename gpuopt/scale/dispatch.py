@@ -19,6 +19,8 @@ def serve(family: str, arguments: dict[str, Any], options: dict[str, Any]) -> An
     arrays = [arguments[name] for name in _ARRAYS if name in arguments]
     if any(is_dask(each) for each in arrays):
         return import_module("gpuopt.scale.dask_arrays").serve(family, arguments, options)
+    if engines.is_several(arguments["device"]):
+        return import_module("gpuopt.scale.several").serve(family, arguments, options)
     if family in _STORED:
         asked = "memory_limit" in options or "progress" in options
         mapped = isinstance(arrays[0], np.ndarray) and arguments["variant"] is not None

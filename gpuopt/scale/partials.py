@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from gpuopt.arrays.device_array import DeviceArray
 from gpuopt.arrays.dtypes import kind_of
 from gpuopt.families.axis_plan import PLACES
 from gpuopt.families.reduce import reduce
@@ -160,7 +161,7 @@ class Reduction:
         return tuple(n for k, n in enumerate(kept) if self.keepdims or k not in self.axes)
 
     @in_default_float_state
-    def part(self, chunk: Any, starts: Sequence[int]) -> Part:
+    def part(self, chunk: Any, starts: Sequence[int], device: str | None = None) -> Part:
         """Reduce a chunk of the array.
 
         Parameters
@@ -169,7 +170,11 @@ class Reduction:
             On the host or a device.
         starts : sequence of int
             The indices of its first element.
+        device : str, optional
+            The device of this chunk, instead of that in `how`.
         """
+        if device is not None:
+            return replace(self, how={**self.how, "device": device}).part(chunk, starts)
         if not all(chunk.shape[k] for k in self.axes):
             return Part(None)
         if isinstance(chunk, np.ndarray):
@@ -204,13 +209,19 @@ class Reduction:
             named["axis"] = None if self.flat else self.axes[0]
             named["keepdims"] = not self.flat
         found = reduce(chunk, op, **named, **options, **self.how)
+        if isinstance(found, DeviceArray):
+            found = found.get()
         return (found if hasattr(found, "reshape") else np.asarray(found)).reshape(kept)
 
     def _place(self, chunk: Any, starts: Sequence[int]) -> Part:
         index = self._reduced(chunk, self.op, {}).astype(np.int64)
+        values = None
+        if isinstance(chunk, DeviceArray):
+            values = self._reduced(chunk, self.op.removeprefix("arg"), {})
         if not self.flat:
             (axis,) = self.axes
-            return Part(np.take_along_axis(chunk, index, axis), index + int(starts[axis]))
+            values = np.take_along_axis(chunk, index, axis) if values is None else values
+            return Part(values, index + int(starts[axis]))
         local, place, step = index, 0, 1
         coordinates = []
         for extent in reversed(chunk.shape):
@@ -219,8 +230,10 @@ class Reduction:
         for axis in reversed(range(chunk.ndim)):
             place = place + (coordinates[chunk.ndim - 1 - axis] + int(starts[axis])) * step
             step *= self.shape[axis]
-        values = chunk[tuple(each.reshape(()) for each in reversed(coordinates))]
-        return Part(np.asanyarray(values).reshape(index.shape), place + index * 0)
+        if values is None:
+            values = chunk[tuple(each.reshape(()) for each in reversed(coordinates))]
+        values = values if hasattr(values, "reshape") else np.asarray(values)
+        return Part(values.reshape(index.shape), place + index * 0)
 
     @in_default_float_state
     def join(self, parts: Iterable[Part]) -> Part:
@@ -238,15 +251,15 @@ class Reduction:
         return found
 
     @in_default_float_state
-    def finish(self, part: Part) -> Any:
-        """Return the results, rounded once."""
+    def finish(self, part: Part, *, keep: bool = False) -> Any:
+        """Return the results, rounded once; `keep` keeps the reduced axes."""
         if part.values is None and (self.op in PLACES or self.op == "mean"):
             part = Part(of_nothing(self.op, self.kept_shape, self.result, ...))
         elif part.values is None:
             part = Part(of_nothing(self.op, self.kept_shape, self._wide, self.initial))
         if self.initial is not ... and self.initial is not None:
             first = first_of(self.initial, with_initial(self.op, self.result)).astype(self._wide)
-            part = self.join((Part(first), part))
+            part = self.join((Part(first[()]), part))  # CuPy accepts scalars
         values = part.values
         if self.op in PLACES:
             values = part.rest
@@ -255,5 +268,8 @@ class Reduction:
             values = np.where(exact, values + part.rest, values)
         if self.op == "mean" and self._count:
             values = values / self._count
-        values = values.astype(self.result).reshape(self.squeezed(values.shape))
+        values = values.astype(self.result)
+        if keep:
+            return values
+        values = values.reshape(self.squeezed(values.shape))
         return values[()] if isinstance(values, np.ndarray) and not values.ndim else values

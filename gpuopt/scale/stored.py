@@ -11,11 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from gpuopt.families.stencil1d import stencil1d, stencil1d_numbers, stencil1d_problem, stencil_axis
 from gpuopt.families.transpose import permutation, transpose, transpose_problem
 from gpuopt.scale.boxes import (
     BLOCK_MOST,
-    Box,
     Source,
     ahead,
     bytes_of,
@@ -24,7 +22,7 @@ from gpuopt.scale.boxes import (
     extents,
     split,
 )
-from gpuopt.scale.halo import beyond
+from gpuopt.scale.halo import BoxedStencil
 from gpuopt.scale.partials import Part, Reduction
 
 _WIDEST = 8  # bytes of an element of a part
@@ -51,7 +49,7 @@ def _checked(array: Any, name: str) -> Source:
     return source
 
 
-def _target(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+def target_of(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
     """Return the array for the results: a new one, or `out` after a check."""
     if out is None:
         return np.empty(shape, dtype)
@@ -109,7 +107,7 @@ def reduce(
     most = min(limit // 8, BLOCK_MOST) // max(_WIDEST, source.dtype.itemsize)
     size = extents(shape, source.chunks, max(1, most), [*reversed(range(len(shape)))])
     result = planned.squeezed(planned.kept_shape)
-    target = _target(out, result, planned.result)
+    target = target_of(out, result, planned.result)
     last = [shape[k] for k in planned.axes]
     found = Part(None)
     if not all(last):
@@ -141,7 +139,7 @@ def _transpose(
     order = permutation(axes, len(source.shape))
     transpose_problem(np.empty((1,) * len(order), source.dtype), order)
     shape = tuple(source.shape[k] for k in order)
-    target = _target(out, shape, source.dtype)
+    target = target_of(out, shape, source.dtype)
     _apart(out, source, "a")
     most = max(1, min(limit // 6, BLOCK_MOST) // source.dtype.itemsize)
     size = _even(source.shape, source.chunks, chunks_of(target), order, most)
@@ -198,56 +196,20 @@ def _stencil1d(
 ) -> Any:
     """Run a stencil on boxes with a halo."""
     source = _checked(a, "a")
-    axis = stencil_axis(axis, len(source.shape))
-    one = np.ones((1,) * len(source.shape), source.dtype)
-    problem = stencil1d_problem(one, radius, weights, mode, cval)
-    radius, n = problem.numbers[3], source.shape[axis]
-    outputs, _ = stencil1d_numbers((n,), radius, mode, 0)
-    shape = (*source.shape[:axis], outputs, *source.shape[axis + 1 :])
-    target = _target(out, shape, problem.dtype)
+    how = {"variant": variant, "block": block, "device": device}
+    work = BoxedStencil.of(source, radius, weights, mode, cval, axis, how)
+    target = target_of(out, work.shape, work.dtype)
     _apart(out, source, "a")
     most = max(1, min(limit // 12, BLOCK_MOST) // source.dtype.itemsize)
     chunks = [*source.chunks]
-    chunks[axis] = max(chunks[axis], min(outputs, 8 * radius))  # the halo is read twice
-    size = extents(shape, chunks, most, [*reversed(range(len(shape)))])
-    how = {"weights": weights, "variant": variant, "block": block, "device": device, "axis": axis}
-
-    def read(box: Box) -> np.ndarray:
-        start, stop = box[axis].start, box[axis].stop
-        first = start if mode == "valid" else start - radius
-        return _with_halo(source, box, axis, first, stop - start + 2 * radius, mode)
-
-    for box, read_block in ahead(
-        read, split(shape, size, range(len(shape))), count(shape, size), progress, "stencil"
-    ):
-        if mode != "constant":
-            target[box] = stencil1d(read_block, radius, mode="valid", **how)
-            continue
-        left = min(radius, box[axis].start)  # elements of the halo that exist
-        whole = [slice(None)] * len(shape)
-        whole[axis] = slice(left, left + box[axis].stop - box[axis].start)
-        found = stencil1d(read_block, radius, mode=mode, cval=cval, **how)
-        target[box] = found[tuple(whole)]
+    # The halo is read twice.
+    chunks[work.axis] = max(chunks[work.axis], min(work.shape[work.axis], 8 * work.radius))
+    order = range(len(work.shape))
+    size = extents(work.shape, chunks, most, [*reversed(order)])
+    boxes, total = split(work.shape, size, order), count(work.shape, size)
+    for box, read in ahead(work.read, boxes, total, progress, "stencil"):
+        target[box] = work.run(read, box)
     return target
-
-
-def _with_halo(source: Source, box: Box, axis: int, first: int, size: int, mode: str) -> np.ndarray:
-    """Read `size` elements along an axis from `first` on, which may be outside of the array."""
-    n = source.shape[axis]
-
-    def slab(begin: int, end: int) -> np.ndarray:
-        return source.read((*box[:axis], slice(begin, end), *box[axis + 1 :]))
-
-    inside = slab(max(first, 0), min(first + size, n))
-    if mode in ("constant", "valid") or (first >= 0 and first + size <= n):
-        return inside
-    sides = []
-    for places in (np.arange(first, min(0, first + size)), np.arange(max(n, first), first + size)):
-        there = beyond(places, n, mode)
-        low = int(there.min()) if there.size else 0
-        high = int(there.max()) + 1 if there.size else 0
-        sides.append(np.take(slab(low, high), there - low, axis))
-    return np.concatenate([sides[0], inside, sides[1]], axis)
 
 
 _FAMILIES = {"reduce": reduce, "transpose": _transpose, "stencil1d": _stencil1d}

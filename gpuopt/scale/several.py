@@ -1,0 +1,297 @@
+"""Calls on several devices of one machine: host arrays cut into slices, and one array per device.
+
+A thread per device calls it. Results of reductions are joined on the host, from unrounded parts in
+the order of the slices, so that the number of devices hardly ever shows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from gpuopt.arrays import inout
+from gpuopt.arrays.libraries import view_of
+from gpuopt.catalog.devices import available, device as describe_device
+from gpuopt.families.device_calls import asarray
+from gpuopt.families.matmul import matmul, matmul_problem
+from gpuopt.families.reduce_axis import check_out
+from gpuopt.families.transpose import permutation, transpose, transpose_problem
+from gpuopt.families.vectors import add, add_problem, saxpy, saxpy_problem
+from gpuopt.scale.boxes import Box, Source
+from gpuopt.scale.halo import BoxedStencil
+from gpuopt.scale.partials import Reduction
+from gpuopt.util.errors import DeviceError
+
+
+def serve(family: str, arguments: dict[str, Any], options: dict[str, Any]) -> Any:
+    """Return the result of a call with several devices."""
+    for name in options:
+        raise ValueError(f"{name}: is not for several devices; leave it out, or name one device")
+    devices = devices_of(arguments.pop("device"))
+    return _FAMILIES[family](**arguments, devices=devices)
+
+
+def devices_of(given: Any) -> list[str]:
+    """Return the names of several devices, all of one kind."""
+    if isinstance(given, str):
+        kind = given.partition(":")[0]
+        if kind != "cuda":
+            raise ValueError(
+                f"device: {given!r} has no fixed number of devices; list them, as "
+                "['sim:h200', 'sim:h200']"
+            )
+        found = available("cuda")
+        if not found:
+            raise DeviceError(f"device: {given!r}: {found.reason}")
+        return [f"cuda:{number}" for number in range(found.count)]
+    names = []
+    for each in given:
+        if not isinstance(each, str):
+            raise TypeError(f"device: must list names as 'cuda:1', not {each!r}")
+        names.append(describe_device(each).name)
+    if not names:
+        raise ValueError("device: the list is empty; name one device or more")
+    kinds = sorted({name.partition(":")[0] for name in names})
+    if len(kinds) > 1:
+        raise ValueError(
+            f"device: the list has devices of different kinds, {' and '.join(kinds)}; use one kind"
+        )
+    return names
+
+
+def _on_each(work: Callable[[int, str], Any], devices: Sequence[str]) -> list[Any]:
+    """Return ``work(k, device)`` for every device; the first error, when all have ended."""
+    if len(devices) == 1:
+        return [work(0, devices[0])]
+    with ThreadPoolExecutor(len(devices), "gpuopt-device") as pool:
+        return [each.result() for each in [pool.submit(work, *one) for one in enumerate(devices)]]
+
+
+def _host(value: Any, name: str) -> np.ndarray:
+    """Return a host array; one on a device is refused."""
+    view = view_of(value, name)
+    if view is not None:
+        raise ValueError(
+            f"{name}: is on {view.device}, and `device` names several; pass an array on the host, "
+            "or to reduce a list with one array per device"
+        )
+    return inout.array_in(value, name)
+
+
+def _slices(shape: tuple[int, ...], n: int) -> list[Box]:
+    """Return at most `n` even slices along the first axis that has as many, else the longest."""
+    if not shape or not math.prod(shape):
+        return [tuple(slice(0, size) for size in shape)]
+    long = [axis for axis, size in enumerate(shape) if size >= n]
+    axis = long[0] if long else shape.index(max(shape))
+    n = min(n, shape[axis])
+    bounds = [shape[axis] * k // n for k in range(n + 1)]
+    whole = [slice(0, size) for size in shape]
+    return [
+        (*whole[:axis], slice(begin, end), *whole[axis + 1 :]) for begin, end in pairwise(bounds)
+    ]
+
+
+def _filled(
+    out: Any, shape: tuple[int, ...], dtype: np.dtype, inputs: Sequence[np.ndarray]
+) -> tuple[np.ndarray, Callable[[], Any]]:
+    """Return an array for the results, and what returns them when it is filled."""
+    if out is None:
+        made = np.empty(shape, dtype)
+        return made, lambda: made
+    inout.check_out(out, shape, dtype)
+    if out.dtype == dtype and not any(np.may_share_memory(out, each) for each in inputs):
+        return out, lambda: out
+    made = np.empty(shape, dtype)
+
+    def copied() -> Any:
+        np.copyto(out, made, casting="same_kind")
+        return out
+
+    return made, copied
+
+
+# --- reductions
+
+
+def _shards(value: Any) -> list[Any] | None:
+    """Return a list of arrays on devices as gpuopt's arrays; None for all other values."""
+    if not isinstance(value, (list, tuple)) or not value:
+        return None
+    views = [view_of(each, f"array[{k}]") for k, each in enumerate(value)]
+    if all(view is None for view in views):
+        return None
+    first = views[0]
+    for k, view in enumerate(views):
+        if view is None or first is None:
+            raise TypeError(f"array[{k}]: is on the host, but others are on devices; copy it there")
+        if view.dtype != first.dtype or view.shape[1:] != first.shape[1:] or not view.shape:
+            raise ValueError(
+                f"array[{k}]: has shape {view.shape} and dtype {view.dtype}, but array[0] has "
+                f"{first.shape} and {first.dtype}: all but the first axis must agree"
+            )
+    return [asarray(each) for each in value]
+
+
+def _reduce(
+    array: Any,
+    op: Any,
+    axis: Any,
+    keepdims: Any,
+    variant: Any,
+    dtype: Any,
+    out: Any,
+    initial: Any,
+    block: Any,
+    devices: list[str],
+) -> Any:
+    """Reduce slices of a host array, or the arrays that are on devices, one behind the other."""
+    how: dict[str, Any] = {"variant": variant, "block": block}
+    if isinstance(block, tuple):  # as `gpuopt.reduce` passes both
+        how["block"], how["blocks"] = block
+    shards = _shards(array)
+    if shards is None:
+        x = _host(array, "array")
+        shape, given = x.shape, x.dtype
+        boxes = _slices(shape, len(devices))
+        pieces = [x[box] for box in boxes]
+        starts = [[each.start for each in box] for box in boxes]
+    else:
+        pieces, given = shards, shards[0].dtype
+        for k, each in enumerate(shards):
+            if each.device not in devices:
+                raise ValueError(
+                    f"array[{k}]: is on {each.device}, which `device` does not name: {devices}"
+                )
+        devices = [each.device for each in shards]
+        ends = np.cumsum([each.shape[0] for each in shards]).tolist()
+        shape = (ends[-1], *shards[0].shape[1:])
+        starts = [[end, *(0 for _ in shape[1:])] for end in (0, *ends[:-1])]
+    planned = Reduction.of(shape, given, op, axis, bool(keepdims), dtype, initial, how)
+    parts = _on_each(
+        lambda k, name: planned.part(pieces[k], starts[k], name), devices[: len(pieces)]
+    )
+    cut = [k for k in range(len(shape)) if len({start[k] for start in starts}) > 1]
+    if cut and cut[0] not in planned.axes:
+        found = np.concatenate([planned.finish(part, keep=True) for part in parts], cut[0])
+        found = found.reshape(planned.squeezed(found.shape))
+    else:
+        found = planned.finish(planned.join(parts))
+    if out is None:
+        return found
+    check_out(out, np.shape(found), planned.op, dtype, planned.result)
+    np.copyto(out, found, casting="unsafe")
+    return out
+
+
+# --- results of the size of the input
+
+
+def _transpose(a: Any, axes: Any, variant: Any, out: Any, block: Any, devices: list[str]) -> Any:
+    x = _host(a, "a")
+    order = permutation(axes, x.ndim)
+    transpose_problem(np.empty((1,) * x.ndim, x.dtype), order)
+    shape = tuple(x.shape[k] for k in order)
+    target, result = _filled(out, shape, x.dtype, [x])
+    boxes = _slices(shape, len(devices))
+
+    def work(k: int, device: str) -> None:
+        there = tuple(boxes[k][order.index(axis)] for axis in range(x.ndim))
+        how = {"variant": variant, "block": block, "device": device}
+        target[boxes[k]] = transpose(x[there], order, **how)
+
+    _on_each(work, devices[: len(boxes)])
+    return result()
+
+
+def _stencil1d(
+    a: Any,
+    radius: Any,
+    weights: Any,
+    mode: Any,
+    cval: Any,
+    axis: Any,
+    variant: Any,
+    out: Any,
+    block: Any,
+    devices: list[str],
+) -> Any:
+    x = _host(a, "a")
+    how = {"variant": variant, "block": block}
+    stencil = BoxedStencil.of(Source(x), radius, weights, mode, cval, axis, how)
+    target, result = _filled(out, stencil.shape, stencil.dtype, [x])
+    boxes = _slices(stencil.shape, len(devices))
+
+    def work(k: int, device: str) -> None:
+        target[boxes[k]] = stencil.run(stencil.read(boxes[k]), boxes[k], device)
+
+    _on_each(work, devices[: len(boxes)])
+    return result()
+
+
+def _vectors(
+    function: Callable[..., Any], problem: Any, x: Any, y: Any, how: Any, devices: list[str]
+) -> Any:
+    operands = [each if type(each) in (int, float) else _host(each, "x, y") for each in (x, y)]
+    out = how.pop("out")
+    arrays = [each for each in operands if isinstance(each, np.ndarray)]
+    target, result = _filled(out, problem.shape, problem.dtype, arrays)
+    boxes = _slices(problem.shape, len(devices))
+    wide = [
+        np.broadcast_to(each, problem.shape) if isinstance(each, np.ndarray) else each
+        for each in operands
+    ]
+
+    def work(k: int, device: str) -> None:
+        cut = [each[boxes[k]] if isinstance(each, np.ndarray) else each for each in wide]
+        target[boxes[k]] = function(*cut, **how, device=device)
+
+    _on_each(work, devices[: len(boxes)])
+    return result()
+
+
+def _add(x: Any, y: Any, variant: Any, out: Any, block: Any, devices: list[str]) -> Any:
+    how = {"variant": variant, "block": block, "out": out}
+    return _vectors(add, add_problem(x, y), x, y, how, devices)
+
+
+def _saxpy(a: Any, x: Any, y: Any, variant: Any, out: Any, block: Any, devices: list[str]) -> Any:
+    how = {"variant": variant, "block": block, "out": out}
+
+    def scaled(x: Any, y: Any, **how: Any) -> Any:
+        return saxpy(a, x, y, **how)
+
+    return _vectors(scaled, saxpy_problem(a, x, y), x, y, how, devices)
+
+
+def _matmul(a: Any, b: Any, variant: Any, out: Any, devices: list[str]) -> Any:
+    """Multiply slices of a's rows by b, or a by slices of b's columns."""
+    x, y = _host(a, "a"), _host(b, "b")
+    problem = matmul_problem(x, y)
+    target, result = _filled(out, problem.shape, problem.dtype, [x, y])
+    boxes = _slices(problem.shape, len(devices))
+
+    def work(k: int, device: str) -> None:
+        rows = boxes[k][: x.ndim - 1]
+        columns = boxes[k][x.ndim - 1 :]
+        product = matmul(x[rows], y[(slice(None), *columns)], variant=variant, device=device)
+        target[boxes[k]] = product
+
+    _on_each(work, devices[: len(boxes)])
+    found = result()
+    return found if out is not None or found.ndim else found[()]
+
+
+_FAMILIES: dict[str, Callable[..., Any]] = {
+    "reduce": _reduce,
+    "transpose": _transpose,
+    "stencil1d": _stencil1d,
+    "add": _add,
+    "saxpy": _saxpy,
+    "matmul": _matmul,
+}
