@@ -28,6 +28,7 @@ struct device_info {
     char description[256]; /* the vendor's name: "NVIDIA H200" */
     unsigned capabilities;
     uint64_t memory_total, memory_free;                /* bytes */
+    uint64_t memory_used;                              /* by gpuopt in this process; 0: unknown */
     int multiprocessors;                               /* cores on the cpu */
     int threads_per_multiprocessor, threads_per_block; /* most; 0 on the cpu */
     int shared_per_block;   /* bytes of shared memory available to a block */
@@ -329,7 +330,8 @@ struct device_ops {
      * wait. */
     enum status (*copy)(struct device *device, device_address to, device_address from,
                         size_t bytes);
-    /* Later work of `device` waits for all work that `other` has so far. */
+    /* Later work of `device` waits for all work that `other` has so far; NULL: that any stream of
+     * the GPU has, also other libraries'. */
     enum status (*follow)(struct device *device, struct device *other);
     /* The ordinal of the device that owns an address, for memory of any library; and whether that
      * device is current in the calling thread, so that the default streams are its own. */

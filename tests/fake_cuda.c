@@ -255,6 +255,12 @@ static result cuMemPoolSetAttribute(void *pool, int attribute, void *value) {
     (void)pool, (void)attribute, (void)value;
     return OK;
 }
+static result cuMemPoolGetAttribute(void *pool, int attribute, uint64_t *value) {
+    MAY_FAIL;
+    (void)pool;
+    *value = (uint64_t)used;
+    return attribute == 7 ? OK : 1; /* USED_MEM_CURRENT */
+}
 static result cuDeviceCanAccessPeer(int *can, int device, int peer) {
     MAY_FAIL;
     *can = device != 2 && device != peer; /* the third GPU is on its own */
@@ -467,6 +473,18 @@ static result cuEventRecord(void *event, void *stream) {
     (void)event, (void)stream;
     return OK;
 }
+/* All streams of the context: the story tells that. */
+static result cuCtxRecordEvent(void *context, void *event) {
+    MAY_FAIL;
+    (void)context, (void)event;
+    note("all", NULL);
+    return OK;
+}
+static result cuCtxSynchronize(void) {
+    MAY_FAIL;
+    note("idle", NULL);
+    return OK;
+}
 static result cuEventQuery(void *event) {
     MAY_FAIL;
     NOT_IN_A_CAPTURE;
@@ -653,6 +671,7 @@ static const struct {
     ROW(cuMemGetInfo),
     ROW(cuMemPoolCreate),
     ROW(cuMemPoolSetAttribute),
+    ROW(cuMemPoolGetAttribute),
     ROW(cuMemPoolTrimTo),
     ROW(cuMemAllocFromPoolAsync),
     ROW(cuMemFreeAsync),
@@ -676,6 +695,8 @@ static const struct {
     ROW(cuEventCreate),
     ROW(cuEventDestroy),
     ROW(cuEventRecord),
+    ROW(cuCtxRecordEvent),
+    ROW(cuCtxSynchronize),
     ROW(cuEventQuery),
     ROW(cuEventElapsedTime),
     ROW(cuModuleLoadData),

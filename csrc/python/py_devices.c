@@ -170,13 +170,13 @@ PyObject *py_device_info(PyObject *module, PyObject *name) {
     if (status)
         return py_raise(state, status);
     return Py_BuildValue(
-        "{s:s, s:s, s:s, s:i, s:K, s:K, s:i, s:i, s:i, s:i, s:i, s:K}", "name", info.name, "kind",
-        ops->kind, "description", info.description, "capabilities", (int)info.capabilities,
+        "{s:s, s:s, s:s, s:i, s:K, s:K, s:K, s:i, s:i, s:i, s:i, s:i, s:K}", "name", info.name,
+        "kind", ops->kind, "description", info.description, "capabilities", (int)info.capabilities,
         "memory_total", (unsigned long long)info.memory_total, "memory_free",
-        (unsigned long long)info.memory_free, "multiprocessors", info.multiprocessors,
-        "compute_capability", info.compute_capability, "clock_khz", info.clock_khz,
-        "memory_clock_khz", info.memory_clock_khz, "memory_bus_bits", info.memory_bus_bits,
-        "cache_bytes", (unsigned long long)info.cache_bytes);
+        (unsigned long long)info.memory_free, "memory_used", (unsigned long long)info.memory_used,
+        "multiprocessors", info.multiprocessors, "compute_capability", info.compute_capability,
+        "clock_khz", info.clock_khz, "memory_clock_khz", info.memory_clock_khz, "memory_bus_bits",
+        info.memory_bus_bits, "cache_bytes", (unsigned long long)info.cache_bytes);
 }
 
 PyObject *py_sim_progress(PyObject *module, PyObject *nothing) {

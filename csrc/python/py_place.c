@@ -338,6 +338,7 @@ struct memory {
     char which[DEVICE_WHICH], name[32];
     device_address address;
     size_t bytes;
+    bool lent; /* to a library that may use it on other streams when it returns it */
 };
 
 static int memory_enter(struct memory *self, struct py_place *place) {
@@ -408,7 +409,14 @@ static void memory_dealloc(struct memory *self) {
         if (home)
             home_free(self->state, home, self->address);
     } else if (self->address && !memory_enter(self, &place)) {
-        ops_memory_give(place.queue, self->address, self->bytes);
+        enum status status = STATUS_OK;
+        if (self->lent) {
+            Py_BEGIN_ALLOW_THREADS /* work that it waits for may call Python */
+            status = self->kind->follow(place.queue->device, NULL);
+            Py_END_ALLOW_THREADS
+        }
+        if (!status) /* else a stream is being captured, and the memory stays allocated */
+            ops_memory_give(place.queue, self->address, self->bytes);
         py_place_close(&place);
     }
     PyErr_Clear(); /* a lost device has freed everything */
@@ -449,6 +457,11 @@ static PyObject *memory_copy_in(struct memory *self, PyObject *array) {
 static PyObject *memory_copy_out(struct memory *self, PyObject *array) {
     return memory_copy(self, array, 0);
 }
+static PyObject *memory_lend(struct memory *self, PyObject *nothing) {
+    (void)nothing;
+    self->lent = true;
+    return Py_NewRef(Py_None);
+}
 static PyObject *memory_device(struct memory *self, void *closure) {
     (void)closure;
     return PyUnicode_FromString(self->name);
@@ -463,6 +476,9 @@ static PyMethodDef memory_methods[] = {
      "copy_in($self, array, /)\n--\n\nCopy a host array to the memory."},
     {"copy_out", (PyCFunction)memory_copy_out, METH_O,
      "copy_out($self, array, /)\n--\n\nCopy the memory to a host array."},
+    {"lend", (PyCFunction)memory_lend, METH_NOARGS,
+     "lend($self, /)\n--\n\nReuse the memory only after the work that any stream has when it is "
+     "freed."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -229,6 +229,9 @@ class DeviceArray:
             raise ValueError("stream: 0 is ambiguous; use 1 (legacy) or 2 (per-thread default)")
         if stream not in (None, -1, LEGACY):
             _core.order(self.device, (operator.index(stream), LEGACY))
+            # JAX lets go of memory when it has enqueued the last use, on a stream of its own.
+            if isinstance(self._view.holder, _core.Memory):
+                self._view.holder.lend()
         code = BFLOAT if is_bfloat16(self.dtype) else CODES[self.dtype.kind]
         width = 8 * self.dtype.itemsize
         return _core.dlpack_export(

@@ -308,7 +308,8 @@ class Module(Memory):
         channels : {1, 2, 4}
             Channels per texel; if more than 1, they are the array's last axis.
         layered : bool
-            The first axis counts layers, for ``tex1DLayered`` and ``tex2DLayered``.
+            The first axis counts layers, for ``tex1DLayered`` and ``tex2DLayered``. A layer beyond
+            the last means the last; so does a negative one, as the hardware's index is unsigned.
         cube : bool
             Six faces of shape (n, n), in the order +x, -x, +y, -y, +z, -z, for ``texCubemap``; with
             `layered` (cubes, 6, n, n), for ``texCubemapLayered``.

@@ -342,10 +342,25 @@ def test_capsules(fake_cuda):
         forget()
         array.__dlpack__(stream=0x9900)
         assert story() == "wait 9900;", story()
+        array = gpuopt.asarray(items, device="cuda")
         forget()
         for stream in (None, 1, -1):
             array.__dlpack__(stream=stream)
+        array = None
         assert story() == "", story()
+        # a consumer on a stream of its own may have uses in flight when it lets go
+        for version in (None, (1, 0)):
+            array = gpuopt.asarray(items, device="cuda")
+            capsule, array = array.__dlpack__(stream=0x9900, max_version=version), None
+            forget()
+            del capsule
+            assert story() == "all 0;wait 1;", story()
+        fake.fake_cuda_fail(b"cuCtxRecordEvent", 900, 1)  # a stream is being captured
+        capsule = gpuopt.asarray(items, device="cuda").__dlpack__(stream=0x9900)
+        forget()
+        del capsule
+        assert story() == "idle 0;", story()
+        array = gpuopt.asarray(items, device="cuda")
         caught(ValueError, lambda: array.__dlpack__(stream=0), "ambiguous")
         caught(BufferError, lambda: array.__dlpack__(copy=True), "get")
         caught(BufferError, lambda: array.__dlpack__(dl_device=(1, 0)), "get")

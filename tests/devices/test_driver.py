@@ -295,7 +295,7 @@ def test_arrays_larger_than_gpu_memory(device):
     def work():
         assert gpuopt.reduce(ones, device=device) == n
 
-    leaves_memory_free(work, 2**30, attempts=2)
+    leaves_memory_free(work, attempts=2)
 
 
 @pytest.mark.parametrize("device", only_cuda)

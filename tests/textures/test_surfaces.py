@@ -87,6 +87,11 @@ def sampled(
     return out
 
 
+def layer_of(points, layers):
+    """Return the layers that are read: the index is unsigned, so a negative one means the last."""
+    return points.layer.astype(np.uint32).clip(0, layers - 1)
+
+
 def run(module, kernel, texture, points, dtype=np.float32, per_thread=4):
     out = np.full(N * per_thread, -99, dtype)
     module[kernel](1, N, texture, out, *points.arguments())
@@ -136,7 +141,7 @@ def test_layers_are_clamped_and_never_mixed(module, linear):
     points = Points(6, (16, 8, 1), layers=3)
     made = module.texture(planes, channels=4, layered=True, linear_filter=linear)
     every = np.array([sampled(p[None], points.at, linear=linear) for p in planes])
-    layer = points.layer.clip(0, 2)
+    layer = layer_of(points, 3)
     close(module, run(module, "layered2", made, points), every[layer, np.arange(N)], linear)
     made = module.texture(planes[:, 0], channels=4, layered=True, linear_filter=linear)
     every = np.array([sampled(p[None, :1], points.at, linear=linear, dimensions=1) for p in planes])
@@ -177,7 +182,7 @@ def test_cubes(module, linear):
     on_face = (s, t, np.zeros(N))
     for kernel, data, cube in (
         ("cube", cubes[0], np.zeros(N, int)),
-        ("cubes", cubes, points.layer.clip(0, 1)),
+        ("cubes", cubes, layer_of(points, 2)),
     ):
         made = module.texture(
             data, channels=4, cube=True, layered=data.ndim == 5, linear_filter=linear
@@ -250,7 +255,7 @@ def test_mipmaps_of_lines_volumes_layers_and_cubes(module):
     every = np.array(
         [[sampled(p[None], points.at, normalised=True) for p in each] for each in pairs]
     )
-    want = every[level, points.layer.clip(0, 1), np.arange(N)]
+    want = every[level, layer_of(points, 2), np.arange(N)]
     close(module, run(module, "layered_level", made, points), want, False)
     cubes = [
         np.random.default_rng(40 + i).random((6, 4 >> i, 4 >> i, 4), np.float32) for i in range(3)

@@ -215,9 +215,15 @@ static enum status cuda_info(const char *which, struct device_info *info) {
         status = cuda_check(
             cuda.cuDeviceGetName(info->description, sizeof info->description, gpu->device),
             "cuDeviceGetName");
+    cuuint64_t used = 0;
+    if (!status)
+        status = cuda_check(
+            cuda.cuMemPoolGetAttribute(gpu->pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used),
+            "cuMemPoolGetAttribute");
     snprintf(info->name, sizeof info->name, "cuda:%d", gpu->ordinal);
     info->capabilities = CAPABILITIES;
     info->memory_free = free_bytes;
+    info->memory_used = used;
     info->memory_total = total_bytes;
     info->cache_bytes = (uint64_t)cache;
     info->compute_capability = gpu->compute_capability;
@@ -470,7 +476,26 @@ static enum status wait_for_stream(struct queue *queue, CUstream stream, CUevent
                   : cuda_check(cuda.cuStreamWaitEvent(queue->stream, mark, 0), "cuStreamWaitEvent");
 }
 
+/* Later work of `queue` waits for the work so far of all streams. Without the driver's support, and
+ * while a stream is being captured, the host has to wait, or the call fails. */
+static enum status wait_for_context(struct queue *queue) {
+    enum status status = cuda_enter(queue->gpu);
+    if (status)
+        return status;
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    if (cuda.cuCtxRecordEvent)
+        result = cuda.cuCtxRecordEvent(queue->gpu->context, queue->mark);
+    if (result)
+        status = cuda_check(cuda.cuCtxSynchronize(), "cuCtxSynchronize");
+    else
+        status =
+            cuda_check(cuda.cuStreamWaitEvent(queue->stream, queue->mark, 0), "cuStreamWaitEvent");
+    return cuda_leave(queue->gpu, status);
+}
+
 static enum status cuda_follow(struct device *device, struct device *other) {
+    if (!other)
+        return wait_for_context(queue_of(device));
     struct queue *queue = queue_of(device), *first = queue_of(other);
     if (other->ops != device->ops || first->gpu != queue->gpu)
         return status_fail(STATUS_BAD_VALUE,

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST_VERSION = 12040 }; /* required by the newest entry point of cuda_driver.def */
+enum { LEAST_VERSION = 12040 }; /* entry points of cuda_driver.def that are newer are optional */
 
 #define ADVICE "install NVIDIA's driver 550 (CUDA 12.4) or later, or use device='cpu'"
 
@@ -59,9 +59,10 @@ static enum status resolve(void *library) {
     for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
         void *function = NULL;
         CUdriverProcAddressQueryResult found;
-        if (get(symbols[i].name, &function, symbols[i].version, CU_GET_PROC_ADDRESS_DEFAULT,
-                &found) ||
-            !function)
+        if ((get(symbols[i].name, &function, symbols[i].version, CU_GET_PROC_ADDRESS_DEFAULT,
+                 &found) ||
+             !function) &&
+            symbols[i].version <= LEAST_VERSION)
             return status_fail(STATUS_DEVICE_ERROR, "cuda: the driver in %s lacks %s; " ADVICE,
                                cuda.library, symbols[i].name);
         memcpy(symbols[i].slot, &function, sizeof function);

@@ -9,6 +9,10 @@
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
+#if CUDA_VERSION < 12050
+typedef CUresult(CUDAAPI *PFN_cuCtxRecordEvent_v12050)(CUcontext context, CUevent event);
+#endif
+
 struct cuda_driver {
 #define CU(name, version) PFN_##name##_v##version name;
 #include "cuda_driver.def"

@@ -61,10 +61,12 @@ static const CUarray_format formats[TEXEL_COUNT] = {
 #undef TEXEL
 };
 
-/* Whether tex2Dgather may read the array, which has to be made for it and is smaller at most. */
+/* Whether tex2Dgather may read the array, which has to be made for it and is smaller at most. The
+ * driver refuses the flag for layers and cubes. */
 static bool gathers(const struct gpu *gpu, const struct device_texture *texture) {
     int width = 0, height = 0;
-    return texture->dimensions == 2 && !texture->cube && texture->levels == 1 &&
+    return texture->dimensions == 2 && !texture->layered && !texture->cube &&
+           texture->levels == 1 &&
            !cuda.cuDeviceGetAttribute(&width, MOST(TEXTURE2D_GATHER_WIDTH), gpu->device) &&
            !cuda.cuDeviceGetAttribute(&height, MOST(TEXTURE2D_GATHER_HEIGHT), gpu->device) &&
            texture->width <= (unsigned)width && texture->height <= (unsigned)height;

@@ -348,7 +348,7 @@ static void fetch_levels(const struct sim_texture *t, const uint8_t *data, const
 static void fetch(const struct sim_texture *t, const uint8_t *data, struct fetch *f,
                   const struct sim_insn *in, uint32_t out[4]) {
     const int64_t layers = t->cube ? t->layers / 6 : t->layers;
-    int64_t layer = f->layer < 0 ? 0 : f->layer < layers ? f->layer : layers - 1;
+    int64_t layer = (uint32_t)f->layer < layers ? f->layer : layers - 1; /* PTX: unsigned */
     if (!t->dimensions && !(f->at[0] >= 0 && f->at[0] < t->width)) {
         memset(out, 0, 4 * sizeof *out); /* outside linear memory */
         return;
