@@ -225,6 +225,7 @@ struct device_tracing {
     unsigned block[3];
     int warp;             /* -1: every warp of the block */
     uint64_t most_events; /* later events are dropped */
+    bool caches;          /* count hits of L1 and L2, in every launch */
     bool done;            /* set by the device once it has recorded the launch */
 };
 

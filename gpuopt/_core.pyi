@@ -88,7 +88,12 @@ def device_info(name: str, /) -> dict[str, Any]: ...
 def counter_table(kind: str, /) -> list[tuple[str, str, str]]: ...
 def recorders(change: int, /) -> None: ...
 def tracing(
-    launches_before: int, block: tuple[int, int, int] | None, warp: int, most_events: int, /
+    launches_before: int,
+    block: tuple[int, int, int] | None,
+    warp: int,
+    most_events: int,
+    caches: bool = False,
+    /,
 ) -> Any: ...  # a capsule
 
 recording: ContextVar[Any]

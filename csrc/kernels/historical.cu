@@ -384,6 +384,7 @@ extern "C" __global__ void matmul_1h_matmul_float32_float32(const float *a, cons
     const int row = blockIdx.y * blockDim.y + threadIdx.y;
     const int column = blockIdx.x * blockDim.x + threadIdx.x;
     float sum = 0;
+#pragma unroll 1 // the deck's compiler of 2011 did not unroll loops of unknown length
     for (int i = 0; i < k; i++)
         sum += a[row * k + i] * b[i * n + column];
     c[row * n + column] = sum;

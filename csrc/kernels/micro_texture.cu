@@ -44,7 +44,7 @@ extern "C" __global__ void micro_fetch_texture(cudaTextureObject_t from, float *
 
 // --- one output a thread, from a plane: output point (column, row) reads the coordinates (x +
 // column * step_x, y + row * step_y). Adjacent threads take neighbours of a row, or of a column,
-// and store contiguously in both cases. blockIdx.y is the row, or the column.
+// and store contiguously in both cases. The block's y is the row, or the column.
 
 struct point {
     unsigned column, row;
@@ -52,9 +52,10 @@ struct point {
     uint64 to;
 };
 __device__ inline point point_of(unsigned width, unsigned height, int down) {
-    const unsigned along = blockIdx.x * blockDim.x + threadIdx.x, across = blockIdx.y;
-    const unsigned length = down ? height : width;
-    return {down ? across : along, down ? along : across, along < length,
+    const unsigned along = blockIdx.x * blockDim.x + threadIdx.x;
+    const unsigned across = blockIdx.y * blockDim.y + threadIdx.y;
+    const unsigned length = down ? height : width, lines = down ? width : height;
+    return {down ? across : along, down ? along : across, along < length && across < lines,
             static_cast<uint64>(across) * length + along};
 }
 

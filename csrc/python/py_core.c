@@ -148,7 +148,7 @@ static PyMethodDef module_methods[] = {
      "recorders($module, change, /)\n--\n\nAdd `change` to the number of recordings in "
      "force."},
     {"tracing", py_tracing, METH_VARARGS,
-     "tracing($module, launches_before, block, warp, most_events, /)\n--\n\n"
+     "tracing($module, launches_before, block, warp, most_events, caches=False, /)\n--\n\n"
      "Return a recording's request to trace a launch: (x, y, z) of the block; warp or -1.\n"
      "Without a block, the middle one of every launch."},
     {"sim_traffic", py_sim_traffic, METH_NOARGS,

@@ -49,8 +49,9 @@ PyObject *py_tracing(PyObject *module, PyObject *arguments) {
     if (!tracing)
         return PyErr_NoMemory();
     PyObject *capsule = NULL, *block;
-    int parsed =
-        PyArg_ParseTuple(arguments, "KOiK", &launches_before, &block, &tracing->warp, &most);
+    int caches = 0;
+    int parsed = PyArg_ParseTuple(arguments, "KOiK|p", &launches_before, &block, &tracing->warp,
+                                  &most, &caches);
     tracing->middle = parsed && block == Py_None;
     if (parsed && !tracing->middle)
         parsed =
@@ -63,6 +64,7 @@ PyObject *py_tracing(PyObject *module, PyObject *arguments) {
     }
     tracing->launches_before = launches_before;
     tracing->most_events = most;
+    tracing->caches = caches != 0;
     return capsule;
 }
 

@@ -101,6 +101,18 @@ enum sim_finding_kind {
     X(barriers,              "-",                                    "block barriers that warps reached")            \
     X(dram_read_bytes,       "dram__bytes_read.sum",                 "distinct sectors first touched by a load, in bytes: a cold, perfect cache") \
     X(dram_write_bytes,      "dram__bytes_write.sum",                "distinct sectors written, in bytes")           \
+    X(l1_load_hits,          "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum", "sectors of global loads that L1 has; 0 unless asked for by caches=True, as the next") \
+    X(l1_store_hits,         "l1tex__t_sectors_pipe_lsu_mem_global_op_st_lookup_hit.sum", "sectors of global stores that L1 has") \
+    X(texture_sectors,       "l1tex__t_sectors_pipe_tex_mem_texture.sum", "sectors that texture fetches touch")       \
+    X(texture_hits,          "l1tex__t_sectors_pipe_tex_mem_texture_lookup_hit.sum", "those that the texture cache has") \
+    X(l2_sectors,            "lts__t_sectors_srcunit_tex.sum",       "sectors that multiprocessors ask L2 for")      \
+    X(l2_hits,               "lts__t_sectors_srcunit_tex_lookup_hit.sum", "those that L2 has, if it is empty before the launch") \
+    X(l2_first_misses,       "-",                                    "misses of L2 on sectors that the launch has not accessed before: hits of a warm L2") \
+    X(waits,                 "-",                                    "requests that wait for L2 or DRAM: L1 lacks a sector, or it is on its way since the last request of each other warp") \
+    X(first_waits,           "-",                                    "those that wait for DRAM unless L2 held the launch's data before") \
+    X(dram_waits,            "-",                                    "those that wait for DRAM in any case")       \
+    X(l2_fill_bytes,         "-",                                    "bytes that L2, empty before the launch, reads from DRAM: dram__bytes_read.sum with this GPU's caches") \
+    X(l2_write_back_bytes,   "-",                                    "bytes that L2 writes to DRAM during the launch") \
     X(flops_f16,             "-",                                    "half and bfloat16 operations; an fma is two")  \
     X(flops_f32,             "-",                                    "float32 operations; an fma is two")            \
     X(flops_f64,             "-",                                    "float64 operations; an fma is two")            \
@@ -205,6 +217,10 @@ struct sim_preset {
     enum sim_coalescing coalescing;
     double clock_ghz, bandwidth_gbs, f32_gflops, f64_gflops;
     unsigned memory_mib;
+    unsigned l1_bytes; /* of a multiprocessor's L1, with shared memory if l1_shares */
+    int l1_shares, caches_loads;
+    unsigned texture_bytes; /* of a texture cache beside L1; 0: textures pass L1 */
+    unsigned l2_bytes;      /* 0: none that caches global memory */
 };
 
 struct sim_occupancy {
@@ -249,6 +265,7 @@ enum {
     SIM_LAUNCH_ANY_GRID = 16, /* apply the grid limits of compute capability 3.0 and later */
     SIM_LAUNCH_STATEMENTS = 32, /* count by PTX statement, too */
     SIM_LAUNCH_PREFER_L1 = 128, /* Fermi and Kepler: 16 KB of shared memory, the rest is L1 */
+    SIM_LAUNCH_CACHES = 256,    /* count hits of L1 and L2 */
 };
 
 /* Part of a launch to record: one block, or one warp of it, instruction by instruction. */

@@ -374,6 +374,7 @@ void sim_block_free(struct sim_block *block) {
         sim_undefined_free(warp);
     }
     sim_races_free(block);
+    sim_caches_forget(block);
     free(block->text.data);
     free(block->shared);
     free(block->shared_valid);
@@ -463,5 +464,5 @@ int sim_block_start(struct sim_run *run, struct sim_block *block, uint64_t linea
     }
     if (run->check_races)
         sim_races_start(run, block);
-    return 1;
+    return !run->caches || sim_caches_start(block);
 }

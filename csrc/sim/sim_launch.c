@@ -176,6 +176,8 @@ static void *work(void *arg) {
         pthread_mutex_unlock(&run->lock);
         uint64_t writes = w->writes;
         int result = sim_block_run(w, block);
+        if (result == SIM_RUN_DONE && run->caches)
+            sim_caches_end(run, block);
         pthread_mutex_lock(&run->lock);
         block->running = 0;
         switch (result) {
@@ -388,6 +390,8 @@ static enum sim_status open_run(struct sim_run *run, struct sim_error *error) {
     }
     if (run->check_races && !sim_races_open(run))
         return sim_fail(error, SIM_NO_MEMORY, 0, 0, "out of memory for race detection");
+    if ((l->flags & SIM_LAUNCH_CACHES) && !sim_caches_open(run))
+        return sim_fail(error, SIM_NO_MEMORY, 0, 0, "out of memory for caches");
     if ((l->seed || l->delays) && sim_order_open(run, error))
         return SIM_NO_MEMORY;
     return l->trace ? sim_trace_open(run, error) : SIM_OK;
@@ -439,6 +443,7 @@ static void close_run(struct sim_run *run) {
     }
     if (run->check_races)
         sim_races_close(run);
+    sim_caches_close(run);
     sim_trace_close(run->recorder);
     if (run->schedule)
         free(run->schedule->made);

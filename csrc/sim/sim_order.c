@@ -4,6 +4,7 @@
 #include "sim_block.h"
 
 #include "exec/sim_async.h"
+#include "observe/sim_observe.h"
 
 #include <stdlib.h>
 
@@ -65,6 +66,8 @@ void sim_order_work(struct sim_worker *w) {
             warp->rank = ++run->schedule->last;
         if (stop == SIM_STOP_DONE && !block->live_threads) {
             sim_copies_end(w, block);
+            if (run->caches)
+                sim_caches_end(run, block);
             sim_launch_end(w, block);
             sim_launch_remove(run, block);
         }

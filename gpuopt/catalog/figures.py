@@ -31,9 +31,6 @@ class Figures:
     wavefront, line : float
         Clocks of a multiprocessor for a pass through shared memory, and for one 128-byte line of an
         access to global memory.
-    caches_loads : bool
-        Whether L1 caches plain global loads.
-    l2_bytes : int
     l2_gbs : float
         Bandwidth of L2 in GB/s; 0: there is none.
     read, copy : float
@@ -56,8 +53,6 @@ class Figures:
     barrier: int
     wavefront: float
     line: float
-    caches_loads: bool
-    l2_bytes: int
     l2_gbs: float
     read: float
     copy: float
@@ -66,47 +61,46 @@ class Figures:
     source: str
 
 
-_KIB, _MIB = 1 << 10, 1 << 20
 _OLD, _NEW = (5e-6, 5e-6), (1.9e-6, 1.6e-6)  # a launch, and each further one
 
 # fmt: off
-# A row's lines: issue and lanes; latencies; wavefront, line and caches; bandwidths and launches.
+# A row's lines: issue and lanes; latencies; wavefront and line; bandwidths and launches.
 _ROWS = {
     "g80": (0.25, 8, 2, 2, 33,   24, 36, 0, 0, 500, 24,
-        2, 0, False, 0,   0, 0.866, 0.82, *_OLD,
+        2, 0,   0, 0.866, 0.82, *_OLD,
         "NVIDIA tutorial 2008; Volkov and Demmel, SC 2008 (launches: 3 to 7 us)"),
     "gt200": (0.25, 8, 2, 2, 32,   24, 38, 0, 0, 440, 24,
-        2, 0, False, 0,   0, 0.87, 0.85, *_OLD,
+        2, 0,   0, 0.87, 0.85, *_OLD,
         "Wong et al., ISPASS 2010; launches as G80's"),
     "m2090": (1, 32, 16, 4, 20,   18, 50, 50, 350, 600, 24,
-        2, 2, True, 768 * _KIB,   355, 0.85, 0.85, *_OLD,
+        2, 2,   355, 0.85, 0.85, *_OLD,
         "Volkov, GTC 2010; gpumembench; launches as G80's"),
     "k40": (4, 160, 32, 32, 20,   9, 26, 112, 188, 500, 24,
-        1, 2, False, 1536 * _KIB,   339, 0.83, 0.83, *_OLD,
+        1, 2,   339, 0.83, 0.83, *_OLD,
         "PPT-GPU's Kepler table; Jia et al. 2018 (L2); the deck (DRAM); lines as Fermi's"),
     "v100": (4, 64, 64, 16, 20,   4, 19, 28, 193, 425, 24,
-        1, 1, True, 6 * _MIB,   2155, 0.83, 0.83, *_NEW,
+        1, 1,   2155, 0.83, 0.83, *_NEW,
         "Jia et al. 2018; launches as H200's"),
     "t4": (4, 64, 64, 16, 20,   4, 21, 32, 234, 424, 24,
-        1, 1, True, 4 * _MIB,   1270, 0.75, 0.75, *_NEW,
+        1, 1,   1270, 0.75, 0.75, *_NEW,
         "PPT-GPU; Jia et al. 2019; launches as H200's"),
     "a100": (4, 64, 64, 16, 20,   4, 23, 33, 205, 552, 24,
-        1, 1, True, 40 * _MIB,   5400, 0.87, 0.87, *_NEW,
+        1, 1,   5400, 0.87, 0.87, *_NEW,
         "RRZE gpu-benches; launches as H200's"),
     "a10": (4, 64, 64, 16, 20,   4, 23, 33, 205, 552, 24,
-        1, 1, True, 6 * _MIB,   2000, 0.87, 0.87, *_NEW,
+        1, 1,   2000, 0.87, 0.87, *_NEW,
         "as A100's; L2's bandwidth is an estimate"),
     "l4": (4, 64, 64, 16, 20,   4, 23, 33, 205, 552, 24,
-        1, 1, True, 48 * _MIB,   2000, 0.87, 0.87, *_NEW,
+        1, 1,   2000, 0.87, 0.87, *_NEW,
         "as A100's; L2's bandwidth is an estimate"),
     "h200": (4, 64, 64, 16, 20,   4, 29, 32, 281, 689, 24,
-        1, 1, True, 50 * _MIB,   9200, 0.957, 0.893, *_NEW,
+        1, 1,   9200, 0.957, 0.893, *_NEW,
         "RRZE gpu-benches (H100: latencies); our measurements (bandwidths, launches)"),
     "b200": (4, 64, 64, 16, 20,   4, 29, 32, 281, 689, 24,
-        1, 1, True, 126 * _MIB,   9200, 0.957, 0.893, *_NEW,
+        1, 1,   9200, 0.957, 0.893, *_NEW,
         "as H200's"),
     "rtx5090": (4, 64, 64, 16, 20,   4, 29, 32, 281, 689, 24,
-        1, 1, True, 96 * _MIB,   5000, 0.90, 0.87, *_NEW,
+        1, 1,   5000, 0.90, 0.87, *_NEW,
         "as H200's; bandwidths are estimates"),
 }
 # fmt: on

@@ -154,7 +154,7 @@ class Lab:
         else:
             counted = profile(
                 kernel, probe.grid, probe.block, *values, shared=probe.shared,
-                device=self.device.name,
+                device=self.device.name, caches=True,
             )  # fmt: skip
             launches = counted.launches
         error = probe.check(written.get(output.dtype))

@@ -16,6 +16,7 @@ from gpuopt.ptx.textures import Texture
 from gpuopt.util.names import suggests
 
 BLOCK = 256
+TILE = 16  # sides of a square block
 ROUNDS = 7
 OUTSIDE = -3.0  # where the first output of a plane reads: beyond the edge
 STEP = 17 / 16  # between two outputs' coordinates, so that all fractions k/16 + OFFSET come
@@ -106,12 +107,15 @@ def texture(n: int | None = None, *, device: str | None = None) -> Experiment:
     Returns
     -------
     Experiment
-        Rows "linear" (item i and item i + 1), "plane" (along rows and down columns), "texels" (of 8
-        and 16 bits, read as floats from 0 to 1, and half floats), "wrap" and "filter", each by
-        "load" (plain ones, for the filter with its arithmetic) and by "texture". On a GPU `seconds`
-        and `bandwidth`, on a simulated one `transactions` of loads and stores, `texture_requests`
-        and `instructions`. The share is of what the first row of its kind takes. `error` of the
-        filtered rows: the largest difference from the filter's model, see `sample`.
+        Rows "linear" (item i and item i + 1), "plane" (along rows and down columns), "square"
+        (down columns by blocks of 16 x 16 threads: the texture cache has the rest of a sector for
+        the next warp), "texels" (of 8 and 16 bits, read as floats from 0 to 1, and half floats),
+        "wrap" and "filter", each by "load" (plain ones, for the filter with its arithmetic) and by
+        "texture". On a GPU `seconds` and `bandwidth`, on a simulated one `transactions` of loads
+        and stores, `texture_requests`, `texture_sectors` (of 16 bytes by two rows in a plane),
+        `texture_hit_rate` and `instructions`. The share is of what the first row of its kind
+        takes. `error` of the filtered rows: the largest difference from the filter's model, see
+        `sample`.
 
     Raises
     ------
@@ -173,7 +177,9 @@ def _columns(timed: bool) -> list[Column]:
         ]
     return [
         Column("transactions", "transactions"),
-        Column("texture_requests", "texture requests"),
+        Column("texture_requests", "texture\nrequests"),
+        Column("texture_sectors", "texture\nsectors"),
+        Column("texture_hit_rate", "texture\nhits", ".0%"),
         Column("instructions", "instructions"),
         error,
     ]
@@ -235,17 +241,19 @@ class _Plane:
         walk: tuple[float, float] = (0.5, 1.0),
         *,
         down: int = 0,
+        square: bool = False,
     ) -> Probe:
         """Return a probe over all points: the coordinates are walk[0] + i * walk[1]."""
         n = len(self.texels)
+        width, height = (TILE, TILE) if square else (min(BLOCK, n), 1)
         start, step = map(np.float32, walk)
         coordinates = () if kernel == "load" else (start, start, step, step)
         how = "texture" if kernel == "texture" else "load"
         return Probe(
             name,
             f"micro_plane_{kernel}",
-            (-(-n // BLOCK), n),
-            min(BLOCK, n),
+            (n // width, n // height),
+            (width, height),
             (source, Output(n * n), n, n, down, *coordinates),
             check,
             parameters={"kind": kind, "how": how},
@@ -295,6 +303,13 @@ def _planes(lab: Lab, n: int) -> list[Probe]:
         probe("plane along rows, texture", "rows", "texture", points, along),
         probe("plane down columns, load", "columns", "load", texels, down, down=1),
         probe("plane down columns, texture", "columns", "texture", points, down, down=1),
+        probe(
+            "square blocks down columns, load", "square", "load", texels, down, down=1, square=True
+        ),
+        probe(
+            "square blocks down columns, texture", "square", "texture", points, down, down=1,
+            square=True,
+        ),
         *_texel_types(plane),
         probe("clamp, texture", "rows", "texture", points, right(False), moved),
         probe("wrap, texture", "rows", "texture", wrapped, right(True), scaled(moved)),
@@ -326,6 +341,8 @@ def _row(outcome: Outcome, first: Outcome, timed: bool, n: int) -> Row:
         values = {
             "transactions": counted.global_transactions,
             "texture_requests": counted.texture_requests,
+            "texture_sectors": counted.texture_sectors,
+            "texture_hit_rate": counted.texture_hit_rate,
             "instructions": counted.warp_instructions,
         }
         cost, least = counted.warp_instructions, first.launch.counters.warp_instructions

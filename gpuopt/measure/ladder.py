@@ -246,7 +246,7 @@ def _count(
     for at, rung in enumerate(wanted):
         progress(f"counting {ladder_table.label(rung)}", at / len(wanted))
         try:
-            counted = profile(case.call, rung, _block(rung, measured.block), device)
+            counted = profile(case.call, rung, _block(rung, measured.block), device, caches=True)
         except UnfitError as error:
             measured.refused.append((rung, str(error)))
             continue
@@ -273,7 +273,7 @@ def _predicted_deck(case: Case, rung: Rung, block: int | None, device: str) -> f
     if listing is None:
         return 0.0
     try:
-        counted = profile(case.call, listing, _block(listing, block), device)
+        counted = profile(case.call, listing, _block(listing, block), device, caches=True)
     except (TypeError, ValueError):
         return 0.0  # the listing is of one dtype and of whole blocks
     _verify(case, listing, counted.result)

@@ -157,6 +157,29 @@ class Counters(Mapping[str, int]):
         return self["dram_read_bytes"] + self["dram_write_bytes"]
 
     @property
+    def l1_hit_rate(self) -> float:
+        """Sectors that L1 or the texture cache has, of those that instructions ask for."""
+        return share(
+            self["l1_load_hits"] + self["l1_store_hits"] + self["texture_hits"],
+            self["global_load_sectors"] + self["global_store_sectors"] + self["texture_sectors"],
+        )
+
+    @property
+    def texture_hit_rate(self) -> float:
+        """Sectors that the texture cache has, of those that texture fetches ask for."""
+        return share(self["texture_hits"], self["texture_sectors"])
+
+    @property
+    def l2_hit_rate(self) -> float:
+        """Sectors that L2 has, of those that multiprocessors ask for; it is empty at first."""
+        return share(self["l2_hits"], self["l2_sectors"])
+
+    @property
+    def warm_l2_hit_rate(self) -> float:
+        """The same if L2 held all data of the launch before it began, as far as they fit."""
+        return share(self["l2_hits"] + self["l2_first_misses"], self["l2_sectors"])
+
+    @property
     def flops(self) -> int:
         """Floating-point operations of all precisions."""
         return self["flops_f16"] + self["flops_f32"] + self["flops_f64"]

@@ -66,6 +66,6 @@ def predict(
     """
     if not callable(call):
         raise TypeError(f"call: must be callable, not {call!r:.60}")
-    return profile(call, *arguments, device=device, **options).predicted(
+    return profile(call, *arguments, device=device, caches=True, **options).predicted(
         cold=cold, clock=clock, bandwidth=bandwidth, multiprocessors=multiprocessors
     )

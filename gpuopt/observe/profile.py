@@ -119,6 +119,8 @@ class Profile:
         The profiled function's return value (call form).
     collecting : bool
         Whether errors are collected in `findings`; otherwise they raise `SimError`.
+    caches : bool
+        Whether hits of L1, texture cache and L2 are counted.
 
     Examples
     --------
@@ -134,6 +136,7 @@ class Profile:
     launches: list[Launch] = field(default_factory=list)
     result: Any = field(default=None, metadata=serialise.UNTOLD)
     collecting: bool = field(default=False, metadata=serialise.UNTOLD)
+    caches: bool = field(default=False, metadata=serialise.UNTOLD)
     _marks: list[tuple[int, ...]] = field(
         default_factory=list, repr=False, compare=False, metadata=serialise.UNTOLD
     )
@@ -144,7 +147,7 @@ class Profile:
     def __enter__(self) -> Profile:
         """Start recording the launches of this thread or asyncio task."""
         self._marks.append(_core.sim_traffic())
-        recording.begin(self._sink, self.collecting, self.device)
+        recording.begin(self._sink, self.collecting, self.device, self.caches)
         return self
 
     def __exit__(
@@ -589,6 +592,7 @@ def profile(
     function: Callable[..., Any] | None = None,
     *arguments: Any,
     device: str = "sim",
+    caches: bool = False,
     **keywords: Any,
 ) -> Profile:
     """Count the work of kernels: in a ``with`` block, or in one call.
@@ -601,6 +605,9 @@ def profile(
         Passed to the function.
     device : str
         A device that counts, "sim" or "sim:g80", ...: the device of calls that name none.
+    caches : bool
+        Count hits of L1, of the texture cache and of L2 as well (`Counters.l1_hit_rate`,
+        `l2_hit_rate`, `warm_l2_hit_rate`, `texture_hit_rate`). It takes up to three times as long.
 
     Returns
     -------
@@ -635,7 +642,7 @@ def profile(
     >>> third.counters.bank_conflicts < first.counters.bank_conflicts
     True
     """
-    profiled = Profile(_counting(device))
+    profiled = Profile(_counting(device), caches=bool(caches))
     if function is None:
         return profiled
     _callable(function)

@@ -47,8 +47,8 @@ def _is_active(recording: Recording | None, sink: Sink) -> bool:
     return recording is not None and (recording.sink == sink or _is_active(recording.outer, sink))
 
 
-def begin(sink: Sink, collecting: bool, device: str) -> None:
-    """Start reporting every launch to a sink.
+def begin(sink: Sink, collecting: bool, device: str, caches: bool = False) -> None:
+    """Start reporting every launch to a sink; with `caches`, hits of L1 and L2 are counted.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def begin(sink: Sink, collecting: bool, device: str) -> None:
     # A call that is traced may count its launches itself; a check needs no sample.
     traced = outer and outer.traced
     if traced is None and not collecting:
-        traced = _core.tracing(0, None, -1, EVENTS)
+        traced = _core.tracing(0, None, -1, EVENTS, caches)
     _core.recording.set(Recording(sink, collecting, device, traced, outer))
 
 

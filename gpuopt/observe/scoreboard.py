@@ -187,11 +187,14 @@ def critical_path(
     capability : int
         Compute capability, times ten.
     load : callable
-        Returns a global load's latency from its mnemonic.
+        Returns a global load's latency from its statement.
     """
     known = [parse(each) for each in sample.texts]
     gap = 1 / min(figures.issue, 1.0)
-    latency = [_latency(each, figures, load) for each in known]
+    latency = [
+        _latency(each, figures, lambda text=text: load(text))
+        for each, text in zip(known, sample.texts, strict=True)
+    ]
     taken = [
         gap * slots(text, figures, capability, together)
         for text, together in zip(sample.texts, fused(sample.texts), strict=True)
@@ -257,11 +260,11 @@ class _Warp:
         self.issued = 0.0
 
 
-def _latency(each: Statement, figures: Figures, load: Callable[[str], float]) -> float:
+def _latency(each: Statement, figures: Figures, load: Callable[[], float]) -> float:
     if each.kind in ("shared", "shuffle", "const"):
         return figures.shared
     if each.kind in ("global", "local", "texture"):
-        return load(each.name)
+        return load()
     if each.kind in ("f64", "special"):
         return 2 * figures.alu
     if each.kind == "tensor":

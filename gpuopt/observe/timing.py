@@ -15,12 +15,13 @@ Kim, ISCA 2009, is the first model of this kind.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import ceil, prod
 from typing import Any
 
 from gpuopt.catalog.figures import Figures
+from gpuopt.observe.counters import Counters
 from gpuopt.observe.launches import Launch
 from gpuopt.observe.scoreboard import critical_path, fused, kind_of, parse, slots
 
@@ -112,12 +113,16 @@ def work_of(launch: Launch, row: dict[str, Any], figures: Figures) -> Work:
         found.clocks["texture"] = textured * TEXTURE_LINE
         found.dram_bytes = counted.dram_bytes
         loads, cached = counted.global_load_bytes_moved, read_only
-        if figures.caches_loads:
+        if row["caches_loads"]:
             cached = loads
-        # All reuse of what L1 caches is L1's.
+        # Without the caches' counters all reuse of what L1 caches is L1's.
         stores = SECTOR * counted.global_store_sectors
         found.l2_bytes = loads - cached + min(cached, counted.dram_read_bytes) + stores
         found.uncached_bytes = loads + stores
+        if counted.l2_sectors:
+            found.l2_bytes = found.uncached_bytes = SECTOR * counted.l2_sectors
+            written = max(counted.dram_write_bytes, counted.l2_write_back_bytes)
+            found.dram_bytes = counted.l2_fill_bytes + written
     written = counted.dram_write_bytes / counted.dram_bytes if counted.dram_bytes else 0.0
     found.dram_efficiency = figures.read + (figures.copy - figures.read) * min(1.0, 2 * written)
     return found
@@ -182,6 +187,38 @@ def cycle(customers: int, work: float, waits: float) -> float:
     return time
 
 
+def _latency_of(launch: Launch, gpu: Gpu, in_l2: bool) -> Callable[[str], float]:
+    """Return a function from a load's statement to its mean latency in clocks."""
+    row, figures, counted = gpu.row, gpu.figures, launch.counters
+    if row["compute_capability"] < FERMI:
+        return lambda text: figures.dram
+    if counted.l2_sectors:
+        sums: dict[str, Counters] = {}
+        for each in launch.statements:
+            if each.counters.waits:
+                sums[each.text] = sums.get(each.text, Counters()) + each.counters
+
+        def by_caches(text: str) -> float:
+            waited = sums.get(text)
+            if waited is None:
+                return figures.l1
+            requests = waited.inst_global + waited.inst_texture
+            far = waited.dram_waits + (0 if in_l2 else waited.first_waits)
+            near = requests - waited.waits
+            l2 = waited.waits - far
+            return (near * figures.l1 + l2 * figures.l2 + far * figures.dram) / max(1, requests)
+
+        return by_caches
+
+    def by_counters(text: str) -> float:
+        memory = figures.l2 if in_l2 else figures.dram
+        missed = min(1.0, counted.dram_read_bytes / max(1, SECTOR * counted.global_load_sectors))
+        near = figures.l1 if row["caches_loads"] or ".nc" in parse(text).name else figures.l2
+        return missed * memory + (1 - missed) * near
+
+    return by_counters
+
+
 def times_of(launch: Launch, gpu: Gpu, cold: bool) -> Times:
     """Return the predicted times of a launch.
 
@@ -201,17 +238,11 @@ def times_of(launch: Launch, gpu: Gpu, cold: bool) -> Times:
     resident = min(resident, ceil(blocks / most))
     rounds = max(1.0, blocks / (most * resident))
     busy = {name: each / blocks for name, each in work.clocks.items() if each}
-    in_l2 = not cold and 0 < counted.dram_bytes <= RESIDENT * figures.l2_bytes
+    in_l2 = not cold and 0 < counted.dram_bytes <= RESIDENT * row["l2_bytes"]
 
-    def load(name: str) -> float:
-        memory = figures.l2 if in_l2 else figures.dram
-        if old:
-            return memory
-        missed = min(1.0, counted.dram_read_bytes / max(1, SECTOR * counted.global_load_sectors))
-        near = figures.l1 if figures.caches_loads or ".nc" in name else figures.l2
-        return missed * memory + (1 - missed) * near
-
-    path = critical_path(launch.sample, figures, row["compute_capability"], load)
+    path = critical_path(
+        launch.sample, figures, row["compute_capability"], _latency_of(launch, gpu, in_l2)
+    )
     waits = path.waits * launch.spread.steps / (blocks * max(1, path.steps))
     customers = 1 if path.barriers else warps
 
@@ -223,7 +254,10 @@ def times_of(launch: Launch, gpu: Gpu, cold: bool) -> Times:
     if figures.l2_gbs:
         own["L2"] = work.l2_bytes / (figures.l2_gbs * 1e9)
     rate = row["bandwidth_gbs"] * 1e9 * work.dram_efficiency
-    own["DRAM"] = 0.0 if in_l2 else work.dram_bytes / rate
+    from_dram = work.dram_bytes
+    if in_l2:  # but for what L2 loses during the launch
+        from_dram = max(0, counted.l2_fill_bytes - SECTOR * counted.l2_first_misses)
+    own["DRAM"] = from_dram / rate
     beside = (own.get(name, 0.0) for name in ("DRAM", "L2", "block starts"))
     seconds = max(inside, *beside)
     uncached = work.uncached_bytes / (figures.l2_gbs * 1e9) if figures.l2_gbs else 0.0

@@ -231,6 +231,12 @@ def test_textures_are_counted():
             assert row.values["texture_requests"] == half_warps // 2, row.name
         else:
             assert row.values["texture_requests"] == 0, row.name
+    sectors = {row.name: row.values["texture_sectors"] for row in found.rows}
+    assert sectors["linear, item i, texture"] == 64 * 64 // 8
+    assert sectors["plane along rows, texture"] == 64 * 64 // 4  # 16 bytes of a row in each
+    assert sectors["plane down columns, texture"] == 64 * 64 // 2  # two rows in each
+    square = found["square blocks down columns, texture"].values
+    assert square["texture_hit_rate"] == 0.5  # a sector has the texels of two warps
     for name in ("texels of 8 bits", "texels of 16 bits", "texels of half floats"):
         assert transactions(f"{name}, texture") == stores
     assert "18.4 billion texels per second" in str(found)

@@ -8,17 +8,19 @@
 static const struct sim_preset presets[] = {
 #define PRESET(name, title, cc, sms, warps, blocks, threads, grid_x, grid_z, registers, unit,  \
                warp_unit, by_block, shared, shared_block, shared_unit, reserved, banks, group, \
-               bank_bytes, coalescing, clock, bandwidth, f32, f64, memory)                     \
-    {                                                                                          \
-        name,        title,      cc,                                                           \
-        sms,         warps,      blocks,                                                       \
-        threads,     grid_x,     grid_z,                                                       \
-        registers,   unit,       warp_unit,                                                    \
-        by_block,    shared,     shared_block,                                                 \
-        shared_unit, reserved,   banks,                                                        \
-        group,       bank_bytes, SIM_COALESCE_##coalescing,                                    \
-        clock,       bandwidth,  f32,                                                          \
-        f64,         memory},
+               bank_bytes, coalescing, clock, bandwidth, f32, f64, memory, l1, shares, caches, \
+               texture, l2)                                                                    \
+    {name,        title,      cc,                                                              \
+     sms,         warps,      blocks,                                                          \
+     threads,     grid_x,     grid_z,                                                          \
+     registers,   unit,       warp_unit,                                                       \
+     by_block,    shared,     shared_block,                                                    \
+     shared_unit, reserved,   banks,                                                           \
+     group,       bank_bytes, SIM_COALESCE_##coalescing,                                       \
+     clock,       bandwidth,  f32,                                                             \
+     f64,         memory,     l1 * 1024u,                                                      \
+     shares,      caches,     texture * 1024u,                                                 \
+     l2 * 1024u},
 #include "sim_preset.def"
 #undef PRESET
 };

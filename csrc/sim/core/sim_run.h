@@ -101,6 +101,7 @@ struct sim_block {
     struct sim_barrier barriers[SIM_BARRIERS];
     uint32_t barriers_begun; /* bit mask of barriers that some thread has reached */
     struct sim_race_block *races;
+    struct sim_log *log; /* see sim_caches.c; NULL: not recorded */
     struct sim_text text;
     uint32_t next_warp;
     uint64_t steps, idle_rounds;
@@ -154,6 +155,7 @@ enum sim_access_kind { SIM_ACCESS_LOAD, SIM_ACCESS_STORE, SIM_ACCESS_ATOMIC, SIM
 struct sim_access {
     const struct sim_insn *in;
     uint32_t pc, mask, bytes; /* bytes per lane */
+    uint32_t warp;
     uint8_t space, kind;
     uint8_t group;             /* see struct sim_span; addresses of inactive lanes follow it, too */
     int64_t stride, step;      /* likewise */
@@ -253,6 +255,7 @@ struct sim_run {
     uint64_t text_bytes;
     struct sim_release_log *releases; /* sim_races.c */
     struct sim_recorder *recorder;    /* see sim_trace.c; NULL: no recording */
+    struct sim_caches *caches;        /* see sim_caches.c; NULL: not modelled */
     struct sim_schedule *schedule;    /* see sim_order.c; NULL: any order */
     struct sim_insn *watched;         /* see sim_undefined.c; NULL while no warp needs it */
     enum sim_status status;

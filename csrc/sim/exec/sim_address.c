@@ -337,6 +337,7 @@ int sim_request_event(struct sim_request *l, struct sim_region *region, const ui
                            .pc = l->pc,
                            .mask = l->mask,
                            .bytes = l->bytes,
+                           .warp = l->warp->index,
                            .space = l->space,
                            .kind = l->kind,
                            .group = (uint8_t)l->span.group,

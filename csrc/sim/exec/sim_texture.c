@@ -115,6 +115,15 @@ static const struct sim_texture *texture_of(const struct sim_gpu *gpu, uint64_t 
 
 /* ---- texels ---- */
 
+/* The lines of 128 bytes that a warp's fetch reads, for the caches. */
+struct reads {
+    const uint8_t *data; /* of the texture in simulated memory, and its address there */
+    uint64_t address;
+    uint32_t count;
+    uint64_t lines[256];
+    uint8_t sectors[256];
+};
+
 /* A texture as a fetch sees it: one level of one layer. */
 struct plane {
     const struct sim_texture *t;
@@ -122,16 +131,27 @@ struct plane {
     struct extents size;
     int outside; /* as in struct sim_texture; wrapping and mirroring need normalized coordinates */
     int as_float;
+    struct reads *reads; /* NULL: not recorded */
+};
+
+struct fetch { /* one lane's */
+    double at[3], gradient[2][3], level;
+    int64_t layer;
+    int integer, as_float;
+    struct reads *reads;
 };
 
 static struct plane plane_of(const struct sim_texture *t, const uint8_t *data, unsigned level,
-                             uint32_t layer, int as_float) {
+                             uint32_t layer, const struct fetch *f) {
     for (unsigned i = 0; i < level; i++)
         data += level_bytes(t, i);
     const int periodic = t->outside == SIM_TEX_WRAP || t->outside == SIM_TEX_MIRROR;
-    return (struct plane){t, data + layer * (level_bytes(t, level) / t->layers),
+    return (struct plane){t,
+                          data + layer * (level_bytes(t, level) / t->layers),
                           level_extents(t, level),
-                          (int)(periodic && !is_scaled(t) ? SIM_TEX_CLAMP : t->outside), as_float};
+                          (int)(periodic && !is_scaled(t) ? SIM_TEX_CLAMP : t->outside),
+                          f->as_float,
+                          f->reads};
 }
 
 static int64_t to_index(double x) {
@@ -185,6 +205,31 @@ static uint32_t channel(const struct plane *p, const uint8_t *from) {
     return raw;
 }
 
+/* Arrays of two and three dimensions lie in tiles of 64 bytes by 8 rows; a sector has 16 bytes of
+ * two rows (NVIDIA's Tegra X1 manual, "block linear"). The simulated memory's rows lie one after
+ * the other, so this is the address that the caches see. */
+static void note_texel(const struct plane *p, const uint64_t i[3]) {
+    struct reads *r = p->reads;
+    const uint64_t width = (uint64_t)p->size.of[0] * texel_bytes(p->t),
+                   x = i[0] * texel_bytes(p->t);
+    const uint64_t tiles = (width + 63) / 64, rows = ((uint64_t)p->size.of[1] + 7) / 8;
+    const uint64_t inside_tile =
+        x % 64 / 32 * 256 + i[1] % 8 / 2 * 64 + x % 32 / 16 * 32 + i[1] % 2 * 16 + x % 16;
+    const uint64_t offset =
+        p->t->dimensions < 2 ? x : ((i[2] * rows + i[1] / 8) * tiles + x / 64) * 512 + inside_tile;
+    const uint64_t sector = (r->address + (uint64_t)(p->data - r->data) + offset) / SIM_SECTOR;
+    uint32_t at = r->count;
+    while (at > 0 && r->lines[at - 1] != sector / 4)
+        at--;
+    if (!at && r->count < sizeof r->sectors) {
+        at = ++r->count;
+        r->lines[at - 1] = sector / 4;
+        r->sectors[at - 1] = 0;
+    }
+    if (at)
+        r->sectors[at - 1] |= (uint8_t)(1u << (sector & 3));
+}
+
 static void texel(const struct plane *p, const int64_t at[3], uint32_t out[4]) {
     int64_t i[3];
     memset(out, 0, 4 * sizeof *out);
@@ -198,6 +243,8 @@ static void texel(const struct plane *p, const int64_t at[3], uint32_t out[4]) {
                 out[c] = (uint32_t)to_index((double)p->t->border[c]);
         return;
     }
+    if (p->reads)
+        note_texel(p, (const uint64_t[3]){(uint64_t)i[0], (uint64_t)i[1], (uint64_t)i[2]});
     const uint64_t index =
         ((uint64_t)i[2] * p->size.of[1] + (uint64_t)i[1]) * p->size.of[0] + (uint64_t)i[0];
     for (unsigned c = 0; c < p->t->channels; c++)
@@ -318,23 +365,17 @@ static double texels_moved(const struct sim_texture *t, const double at[3],
 
 /* ---- fetches ---- */
 
-struct fetch { /* one lane's */
-    double at[3], gradient[2][3], level;
-    int64_t layer;
-    int integer, as_float;
-};
-
 static void fetch_levels(const struct sim_texture *t, const uint8_t *data, const struct fetch *f,
                          uint32_t layer, uint32_t out[4]) {
     const double top = t->levels - 1, level = !(f->level > 0) ? 0 : f->level < top ? f->level : top;
     const unsigned low = (unsigned)(t->linear_levels ? floor(level) : floor(level + 0.5));
     const double part = t->linear_levels ? fixed_fraction(level) : 0;
-    const struct plane fine = plane_of(t, data, low, layer, f->as_float);
+    const struct plane fine = plane_of(t, data, low, layer, f);
     uint32_t next[4];
     sample(&fine, f->at, f->integer, out);
     if (part == 0 || low + 1 >= t->levels || !f->as_float)
         return;
-    const struct plane coarse = plane_of(t, data, low + 1, layer, f->as_float);
+    const struct plane coarse = plane_of(t, data, low + 1, layer, f);
     sample(&coarse, f->at, f->integer, next);
     for (int c = 0; c < 4; c++) {
         float a, b;
@@ -361,7 +402,7 @@ static void fetch(const struct sim_texture *t, const uint8_t *data, struct fetch
     if (t->cube)
         layer = layer * 6 + project(f->at);
     if (in->sub == SIM_TEX_GATHER) {
-        const struct plane p = plane_of(t, data, 0, (uint32_t)layer, f->as_float);
+        const struct plane p = plane_of(t, data, 0, (uint32_t)layer, f);
         gather(&p, f->at, (unsigned)in->imm, out);
         return;
     }
@@ -589,12 +630,22 @@ static int surface(struct sim_worker *w, struct sim_warp *warp, const struct sim
     return in->sub == SIM_TEX_SUST ? sim_store_global(&l) : sim_load_global(&l);
 }
 
+static void record_reads(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc,
+                         const struct reads *r) {
+    for (uint32_t i = 0; i < r->count; i++) {
+        w->pcs[pc].sectors += sim_lanes_in(r->sectors[i]);
+        sim_caches_line(w, warp->index, pc, r->lines[i], r->sectors[i], i == 0);
+    }
+}
+
 int sim_exec_texture(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
                      uint32_t mask, uint8_t *regs) {
     const uint32_t *slots = &w->run->kernel->extra[in->e], *to = &w->run->kernel->extra[in->ext];
     const struct sim_texture *textures[SIM_LANES] = {0};
     struct fetch fetches[SIM_LANES];
     int any_writable = 0;
+    struct reads reads;
+    reads.count = 0;
     if (in->sub == SIM_TEX_SULD || in->sub == SIM_TEX_SUST)
         return surface(w, warp, in, mask, regs);
     w->pcs[in - w->run->kernel->code].requests += in->sub != SIM_TEX_QUERY;
@@ -610,9 +661,12 @@ int sim_exec_texture(struct sim_worker *w, struct sim_warp *warp, const struct s
             out[0] = answer(w->run->gpu, handle, in);
         } else if (t) {
             const struct sim_region *region = sim_memory_find(w->run->gpu, t->address);
+            reads.data = region->host + (t->address - region->base);
+            reads.address = t->address;
             read_lane(regs, slots, lane, in, &fetches[lane]);
+            fetches[lane].reads = w->run->caches ? &reads : NULL;
             any_writable |= t->writable;
-            fetch(t, region->host + (t->address - region->base), &fetches[lane], in, out);
+            fetch(t, reads.data, &fetches[lane], in, out);
         }
         textures[lane] = t;
         if (is_question(in)) {
@@ -625,6 +679,8 @@ int sim_exec_texture(struct sim_worker *w, struct sim_warp *warp, const struct s
         if (in->dst2 != SIM_NO_SLOT) /* the texel is resident */
             PRED(in->dst2) |= 1u << lane;
     }
+    if (w->run->caches)
+        record_reads(w, warp, (uint32_t)(in - w->run->kernel->code), &reads);
     if (SIM_LIKELY(!any_writable) || in->sub == SIM_TEX_QUERY)
         return 0;
     struct sim_request l;

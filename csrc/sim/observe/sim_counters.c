@@ -362,6 +362,19 @@ static void first_touches(struct sim_worker *w, const struct sim_access *a,
         }
 }
 
+/* Records an access for the caches, line by line. */
+static void record(struct sim_worker *w, const struct sim_access *a, const struct touched *t) {
+    int first = 1;
+    for (uint32_t i = 0; i < t->ranges; i++)
+        for (uint64_t s = t->first[i], end; s <= t->last[i]; s = end + 1) {
+            end = (s | 3) < t->last[i] ? s | 3 : t->last[i];
+            sim_caches_line(w, a->warp, a->pc, s / 4, (2u << (end & 3)) - (1u << (s & 3)), first);
+            first = 0;
+        }
+    for (uint32_t i = 0; i < t->lines; i++, first = 0)
+        sim_caches_line(w, a->warp, a->pc, t->first[i], t->sectors[i], first);
+}
+
 void sim_count_access(struct sim_worker *w, const struct sim_access *a) {
     struct sim_pc_count *c = &w->pcs[a->pc];
     const struct sim_preset *p = w->run->preset;
@@ -384,6 +397,8 @@ void sim_count_access(struct sim_worker *w, const struct sim_access *a) {
         c->transactions += m.transactions;
         c->moved += m.bytes;
         first_touches(w, a, &t);
+        if (SIM_UNLIKELY(w->run->caches != NULL))
+            record(w, a, &t);
     }
 }
 
@@ -434,11 +449,21 @@ enum sim_class sim_class_of(const struct sim_kernel *k, uint32_t pc, unsigned *f
  * counts as a load from global memory or a store to it; its access to shared memory counts as no
  * instruction. */
 static void add_memory(struct sim_counters *c, const struct sim_insn *in,
-                       const struct sim_pc_count *n) {
+                       const struct sim_pc_count *n, const struct sim_cached *cached) {
     const int copy = in->op == SIM_OP_CPASYNC || in->op == SIM_OP_BULK,
               to_global = in->op == SIM_OP_BULK && in->sub == SIM_BULK_OUT;
     if (in->op == SIM_OP_TEX)
         c->texture_requests += n->requests;
+    if (in->op == SIM_OP_TEX) {
+        c->texture_sectors += n->sectors;
+        c->texture_hits += cached->l1_hits;
+    }
+    c->l2_sectors += cached->l2_sectors;
+    c->l2_hits += cached->l2_hits;
+    c->l2_first_misses += cached->l2_first;
+    c->waits += cached->waits;
+    c->first_waits += cached->first_waits;
+    c->dram_waits += cached->dram_waits;
     if (in->op == SIM_OP_BAR)
         c->barriers += n->requests;
     if (in->op == SIM_OP_LD) {
@@ -461,12 +486,14 @@ static void add_memory(struct sim_counters *c, const struct sim_insn *in,
         c->global_load_transactions += n->transactions;
         c->global_load_bytes_moved += n->moved;
         c->global_load_bytes += n->bytes;
+        c->l1_load_hits += cached->l1_hits;
     } else if (in->op == SIM_OP_ST || to_global) {
         c->global_store_requests += n->requests;
         c->global_store_sectors += n->sectors;
         c->global_store_transactions += n->transactions;
         c->global_store_bytes_moved += n->moved;
         c->global_store_bytes += n->bytes;
+        c->l1_store_hits += cached->l1_hits;
     }
     c->global_bytes_moved += n->moved;
     c->global_transactions += n->transactions;
@@ -489,7 +516,7 @@ static void add_class(struct sim_counters *c, enum sim_class class, uint64_t war
 /* Adds one instruction's counts from all workers to a set of counters. */
 static void add_instruction(const struct sim_kernel *k, uint32_t pc,
                             const struct sim_block_count *b, const struct sim_pc_count *n,
-                            struct sim_counters *c) {
+                            const struct sim_cached *cached, struct sim_counters *c) {
     const struct sim_insn *in = &k->code[pc];
     unsigned flops, precision;
     enum sim_class class = sim_class_of(k, pc, &flops, &precision);
@@ -505,7 +532,7 @@ static void add_instruction(const struct sim_kernel *k, uint32_t pc,
         c->branches += b->warps;
         c->divergent_branches += n->divergent;
     }
-    add_memory(c, in, n);
+    add_memory(c, in, n, cached);
 }
 
 static int same_line(const struct sim_line *line, const char *file, unsigned number, unsigned ptx) {
@@ -604,10 +631,13 @@ int sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned c
                      struct sim_report *report) {
     const struct sim_kernel *k = run->kernel;
     size_t capacity = 0, statements = 0;
+    if (run->caches && sim_caches_lost(run))
+        return 0;
     report->spread.lone_sectors = lone_sectors(run);
     struct sim_block_count block = {0, 0};
     for (uint32_t pc = 0; pc < k->code_count; pc++) {
         struct sim_pc_count sum = {0};
+        struct sim_cached cached = {0};
         if (k->code[pc].op == SIM_OP_BLOCK) {
             block = (struct sim_block_count){0, 0};
             for (unsigned i = 0; i < count; i++) {
@@ -633,19 +663,21 @@ int sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned c
             sum.guard_off += n->guard_off;
             sum.divergent += n->divergent;
         }
+        if (run->caches)
+            cached = sim_caches_of(run, pc, sum.sectors);
         int system;
         const char *file = sim_module_file(k->module, k->where[pc].file, &system);
         struct sim_line *line =
             line_of(report, &capacity, file, file ? k->where[pc].line : 0, k->where[pc].ptx_line);
-        add_instruction(k, pc, &block, &sum, &report->total);
+        add_instruction(k, pc, &block, &sum, &cached, &report->total);
         if (!line)
             return 0;
-        add_instruction(k, pc, &block, &sum, &line->counters);
+        add_instruction(k, pc, &block, &sum, &cached, &line->counters);
         struct sim_line *statement = run->launch->flags & SIM_LAUNCH_STATEMENTS && k->where[pc].text
                                          ? statement_of(k, pc, file, report, &statements)
                                          : NULL;
         if (statement)
-            add_instruction(k, pc, &block, &sum, &statement->counters);
+            add_instruction(k, pc, &block, &sum, &cached, &statement->counters);
     }
     if (!copy_statements(k, report))
         return 0;
@@ -655,6 +687,8 @@ int sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned c
         report->total.dram_read_bytes += workers[i].dram_read * SIM_SECTOR;
         report->total.dram_write_bytes += workers[i].dram_write * SIM_SECTOR;
     }
+    if (run->caches)
+        sim_caches_traffic(run, &report->total.l2_fill_bytes, &report->total.l2_write_back_bytes);
     if (report->line_count)
         qsort(report->lines, report->line_count, sizeof *report->lines, by_place);
     return 1;

@@ -13,6 +13,23 @@ enum sim_class sim_class_of(const struct sim_kernel *k, uint32_t pc, unsigned *f
 /* returns 0 when out of memory */
 int sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned count,
                      struct sim_report *report);
+/* ---- sim_caches.c: returns 0 when out of memory ---- */
+struct sim_cached { /* sectors: that reach L1, and hit it; L2; those that only a warm L2 has */
+    uint64_t l1_sectors, l1_hits, l2_sectors, l2_hits, l2_first;
+    uint64_t waits, first_waits, dram_waits; /* requests: see the counters of these names */
+};
+int sim_caches_open(struct sim_run *run);
+void sim_caches_close(struct sim_run *run);
+int sim_caches_start(struct sim_block *block);
+void sim_caches_forget(struct sim_block *block);
+/* A warp's request touches sectors of a line of 128 bytes; first: the first line of a request. */
+void sim_caches_line(struct sim_worker *w, uint32_t warp, uint32_t pc, uint64_t line,
+                     uint32_t sectors, int first);
+void sim_caches_end(struct sim_run *run, struct sim_block *block); /* not under the run's lock */
+int sim_caches_lost(const struct sim_run *run);                    /* out of memory */
+/* An instruction's, which touched `sectors` in all. */
+struct sim_cached sim_caches_of(const struct sim_run *run, uint32_t pc, uint64_t sectors);
+void sim_caches_traffic(const struct sim_run *run, uint64_t *fills, uint64_t *write_backs);
 /* ---- sim_races.c, sim_races_cells.c ---- */
 int sim_races_access(struct sim_worker *w, struct sim_warp *warp, const struct sim_access *a);
 /* Memory is another owner's from now on. */

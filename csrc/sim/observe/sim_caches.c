@@ -1,0 +1,512 @@
+/* sim_caches.c: the observer that replays a launch's accesses through L1, the texture cache and L2.
+ * While a block runs, its accesses to global memory and textures are recorded, warp by warp. As
+ * many blocks as the GPU holds at once are a wave; waves are replayed in the order of their blocks,
+ * each multiprocessor one request of one warp at a time, in turns. So hits depend only on the
+ * program, never on the host's threads. Changes nothing that runs, and knows no time.
+ *
+ * L1 is empty before each launch, and so is L2, as under Nsight Compute. Misses of L2 on sectors
+ * that the launch has not accessed before are counted apart: a warm L2 that held them had none.
+ *
+ * Sources: M. Khairy et al., Accel-Sim, ISCA 2020 (sectors, write policies); H. Wong et al., ISPASS
+ * 2010 (textures before Fermi); the CUDA programming guide (sizes, how L1 and shared memory share).
+ */
+#include "sim_observe.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINE = 4 * SIM_SECTOR, WHOLE = 15, WAYS = 16, FERMI_WAYS = 4, FERMI = 20, VOLTA = 70 };
+enum { LEAST_ENTRIES = 1024, FIRST_ENTRIES = 256 };
+#define LOG_BYTES                                                                  \
+    (256ull << 20) /* of a wave's record; a warp that has more is recorded in part \
+                    */
+#define PCS (1u << 19)
+#define LINES (UINT32_MAX - 1ull)
+
+/* ---- a record of accesses ---- */
+
+enum path { BY_L1, PAST_L1, STORE, ATOMIC, TEXTURE };
+
+/* A line of 128 bytes of one request; `first` begins a request. */
+struct entry {
+    uint64_t line : 32, pc : 19, sectors : 4, path : 3, first : 1, warp : 5;
+};
+
+struct sim_log {
+    struct entry *entries; /* in order of time; once the block has ended, warp by warp */
+    size_t count, capacity;
+    size_t ends[SIM_MAX_WARPS]; /* entries of a warp; once the block has ended, where they end */
+    int lost;                   /* out of memory */
+};
+
+/* ---- a cache: sets of lines, each with valid and dirty sectors; the least recently used goes ----
+ */
+
+/* In a set the most recently used line is first. */
+struct cache {
+    uint32_t *tags;  /* line + 1; 0: empty */
+    uint8_t *states; /* valid sectors, and those that are dirty, shifted by 4 */
+    uint32_t *asked; /* when the last miss was, in requests of the multiprocessor, and its level in
+                        the two low bits; NULL: not kept */
+    uint32_t sets, ways;
+};
+
+static int cache_open(struct cache *c, uint64_t bytes, uint32_t ways, int asked) {
+    c->ways = ways;
+    c->sets = (uint32_t)(bytes / LINE / ways);
+    if (!c->sets)
+        return 1;
+    c->tags = calloc((size_t)c->sets * ways, sizeof *c->tags);
+    c->states = calloc((size_t)c->sets * ways, 1);
+    if (asked)
+        c->asked = calloc((size_t)c->sets * ways, sizeof *c->asked);
+    return c->tags && c->states && (c->asked || !asked);
+}
+
+static void cache_close(struct cache *c) {
+    free(c->tags);
+    free(c->states);
+    free(c->asked);
+}
+
+/* Spreads lines over the sets, powers of two apart as well. */
+static uint32_t cache_set(const struct cache *c, uint32_t line) {
+    const uint32_t mixed = (line ^ line >> 15) * 0x9e3779b1u;
+    return (uint32_t)((uint64_t)(mixed ^ mixed >> 16) * c->sets >> 32);
+}
+
+/* A line becomes the most recently used of its set. */
+static void cache_front(struct cache *c, size_t at, uint32_t way, uint32_t line) {
+    const uint8_t state = c->states[at + way];
+    memmove(c->tags + at + 1, c->tags + at, way * sizeof *c->tags);
+    memmove(c->states + at + 1, c->states + at, way);
+    c->tags[at] = line + 1;
+    c->states[at] = state;
+    if (c->asked) {
+        const uint32_t asked = c->asked[at + way];
+        memmove(c->asked + at + 1, c->asked + at, way * sizeof *c->asked);
+        c->asked[at] = asked;
+    }
+}
+
+/* The index of a line, which becomes the most recently used; SIZE_MAX if it is not in the cache. */
+static size_t cache_find(struct cache *c, uint32_t line) {
+    const size_t at = (size_t)cache_set(c, line) * c->ways;
+    uint32_t way = 0;
+    while (way < c->ways && c->tags[at + way] != line + 1)
+        way++;
+    if (way == c->ways)
+        return SIZE_MAX;
+    if (way)
+        cache_front(c, at, way, line);
+    return at;
+}
+
+/* The same, but adds a line that is missing, without any sector; *dirty: sectors of the one that
+ * goes. */
+static size_t cache_take(struct cache *c, uint32_t line, uint32_t *dirty) {
+    size_t at = cache_find(c, line);
+    *dirty = 0;
+    if (at != SIZE_MAX)
+        return at;
+    at = (size_t)cache_set(c, line) * c->ways;
+    *dirty = c->states[at + c->ways - 1] >> 4;
+    cache_front(c, at, c->ways - 1, line);
+    c->states[at] = 0;
+    return at;
+}
+
+/* ---- a launch ---- */
+
+struct cursor { /* a warp's entries that are left */
+    const struct entry *at, *end;
+};
+
+struct multiprocessor {
+    struct cache l1, texture;
+    struct cursor *warps;
+    uint32_t live, turn;
+    uint32_t now; /* requests so far */
+};
+
+struct sim_caches {
+    pthread_mutex_t lock;
+    struct multiprocessor *multiprocessors;
+    struct cursor *cursors;
+    uint32_t count; /* of multiprocessors */
+    struct cache l2;
+    uint8_t *seen; /* by line: sectors that this launch has accessed */
+    uint64_t base, lines;
+    uint64_t wave, next; /* blocks of a wave; the first block that was not replayed */
+    size_t most;         /* entries of a warp */
+    int lines_only;      /* a miss in L1 fetches the whole line */
+    int lost;
+    struct sim_log *logs; /* of blocks that have ended: of block b at b - next */
+    uint8_t *ended;
+    uint64_t capacity;
+    uint8_t *paths; /* by pc */
+    struct sim_cached *counts;
+    uint64_t fills, write_backs; /* sectors */
+};
+
+/* Shared memory that the driver sets apart for the blocks that fit. */
+static uint64_t shared_part(const struct sim_run *run) {
+    static const uint16_t steps[] = {0, 8, 16, 32, 64, 96, 100, 132, 164, 196, 228, 256};
+    const struct sim_preset *p = run->preset;
+    const uint64_t each = run->shared_bytes + p->shared_reserved,
+                   used = each * run->occupancy.blocks_per_sm;
+    if (p->cc < VOLTA)
+        return run->launch->flags & SIM_LAUNCH_PREFER_L1 ? 16384 : p->shared_per_sm;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        if (steps[i] * 1024ull >= used && steps[i] * 1024ull <= p->shared_per_sm)
+            return steps[i] * 1024ull;
+    return p->shared_per_sm;
+}
+
+/* How a statement's accesses go, by its mnemonic. */
+static enum path path_of(const struct sim_run *run, uint32_t pc) {
+    const struct sim_insn *in = &run->kernel->code[pc];
+    const char *text = run->kernel->where[pc].text;
+    char name[48] = "";
+    for (size_t i = 0; text && i + 1 < sizeof name && text[i] > ' ' && text[i] != ';'; i++)
+        name[i] = text[i], name[i + 1] = 0;
+    if (in->op == SIM_OP_TEX)
+        return TEXTURE;
+    if (in->op == SIM_OP_ATOM)
+        return ATOMIC;
+    if (in->op == SIM_OP_ST || (in->op == SIM_OP_BULK && in->sub == SIM_BULK_OUT))
+        return STORE;
+    if (strstr(name, ".nc"))
+        return run->preset->cc < VOLTA && run->preset->texture_bytes ? TEXTURE : BY_L1;
+    if (in->op == SIM_OP_BULK || !run->preset->caches_loads)
+        return PAST_L1;
+    return strstr(name, ".cg") || strstr(name, ".cv") || strstr(name, ".volatile") ||
+                   strstr(name, ".relaxed") || strstr(name, ".acquire")
+               ? PAST_L1
+               : BY_L1;
+}
+
+static int open_multiprocessors(struct sim_run *run, struct sim_caches *c) {
+    const struct sim_preset *p = run->preset;
+    const uint64_t part = p->l1_shares ? shared_part(run) : 0,
+                   l1 = p->l1_bytes > part ? p->l1_bytes - part : 0;
+    const uint32_t warps = run->occupancy.blocks_per_sm * run->warps_per_block;
+    c->count = p->sm_count;
+    c->multiprocessors = calloc(c->count, sizeof *c->multiprocessors);
+    c->cursors = calloc((size_t)c->count * warps, sizeof *c->cursors);
+    if (!c->multiprocessors || !c->cursors)
+        return 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        struct multiprocessor *m = &c->multiprocessors[i];
+        m->warps = c->cursors + (size_t)i * warps;
+        if (!cache_open(&m->l1, l1, p->cc < 30 ? FERMI_WAYS : WAYS, 1) ||
+            !cache_open(&m->texture, p->texture_bytes, WAYS, 1))
+            return 0;
+    }
+    return cache_open(&c->l2, p->l2_bytes, WAYS, 0);
+}
+
+int sim_caches_open(struct sim_run *run) {
+    const struct sim_gpu *gpu = run->gpu;
+    const struct sim_kernel *k = run->kernel;
+    struct sim_caches *c = run->caches = calloc(1, sizeof *c);
+    if (!c)
+        return 0;
+    pthread_mutex_init(&c->lock, NULL);
+    if (gpu->region_count) {
+        const struct sim_region *last = &gpu->regions[gpu->region_count - 1];
+        c->base = gpu->regions[0].base / LINE;
+        c->lines = (last->base + last->bytes) / LINE + 1 - c->base;
+        c->lines = c->lines > LINES ? LINES : c->lines;
+    }
+    c->wave = (uint64_t)run->preset->sm_count * run->occupancy.blocks_per_sm;
+    const uint64_t blocks = c->wave < run->total_blocks ? c->wave : run->total_blocks;
+    c->most = (size_t)(LOG_BYTES / sizeof(struct entry) / (blocks * run->warps_per_block));
+    c->most = c->most < LEAST_ENTRIES ? LEAST_ENTRIES : c->most;
+    c->lines_only = run->preset->coalescing == SIM_COALESCE_LINES;
+    c->seen = calloc(c->lines + 1, 1);
+    c->paths = calloc(k->code_count + 1ull, 1);
+    c->counts = calloc(k->code_count + 1ull, sizeof *c->counts);
+    if (!c->seen || !c->paths || !c->counts || !open_multiprocessors(run, c))
+        return 0;
+    for (uint32_t pc = 0; pc < k->code_count; pc++)
+        c->paths[pc] = (uint8_t)path_of(run, pc);
+    return 1;
+}
+
+void sim_caches_close(struct sim_run *run) {
+    struct sim_caches *c = run->caches;
+    if (!c)
+        return;
+    for (uint32_t i = 0; i < c->count && c->multiprocessors; i++) {
+        cache_close(&c->multiprocessors[i].l1);
+        cache_close(&c->multiprocessors[i].texture);
+    }
+    for (uint64_t i = 0; i < c->capacity; i++)
+        free(c->logs[i].entries);
+    cache_close(&c->l2);
+    free(c->multiprocessors);
+    free(c->cursors);
+    free(c->seen);
+    free(c->logs);
+    free(c->ended);
+    free(c->paths);
+    free(c->counts);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
+/* ---- recording ---- */
+
+int sim_caches_start(struct sim_block *block) {
+    if (!block->log)
+        block->log = calloc(1, sizeof *block->log);
+    else
+        memset(block->log, 0, sizeof *block->log); /* its entries were handed over */
+    return block->log != NULL;
+}
+
+void sim_caches_forget(struct sim_block *block) {
+    if (block->log)
+        free(block->log->entries);
+    free(block->log);
+}
+
+void sim_caches_line(struct sim_worker *w, uint32_t warp, uint32_t pc, uint64_t line,
+                     uint32_t sectors, int first) {
+    struct sim_caches *c = w->run->caches;
+    struct sim_log *log = w->block->log;
+    line -= c->base;
+    if (line >= c->lines || pc >= PCS || log->ends[warp] >= c->most)
+        return;
+    if (log->count == log->capacity) {
+        const size_t capacity = log->capacity ? log->capacity * 2 : FIRST_ENTRIES;
+        struct entry *grown = realloc(log->entries, capacity * sizeof *grown);
+        if (!grown) {
+            log->lost = 1;
+            return;
+        }
+        log->entries = grown;
+        log->capacity = capacity;
+    }
+    log->entries[log->count++] = (struct entry){(uint32_t)line,   pc & (PCS - 1), sectors & WHOLE,
+                                                c->paths[pc] & 7, first != 0,     warp & 31};
+    log->ends[warp]++;
+}
+
+/* Orders a block's entries by warp, and in each by time. */
+static int sort_by_warp(struct sim_log *log) {
+    struct entry *sorted = malloc((log->count + 1) * sizeof *sorted);
+    size_t at[SIM_MAX_WARPS], sum = 0;
+    if (!sorted)
+        return 0;
+    for (uint32_t i = 0; i < SIM_MAX_WARPS; i++) {
+        at[i] = sum;
+        sum += log->ends[i];
+        log->ends[i] = sum;
+    }
+    for (size_t i = 0; i < log->count; i++)
+        sorted[at[log->entries[i].warp]++] = log->entries[i];
+    free(log->entries);
+    log->entries = sorted;
+    return 1;
+}
+
+/* ---- replay ---- */
+
+/* Where the slowest sector of a request comes from. FIRST: from DRAM, but L2 has it if it held the
+ * launch's data before. */
+enum level { IN_L1, IN_L2, IN_FIRST, IN_DRAM };
+
+static enum level slower(enum level a, enum level b) { return a > b ? a : b; }
+
+/* Sectors that arrive at L2. */
+static enum level reach_l2(struct sim_caches *c, const struct entry *e, uint32_t sectors) {
+    struct sim_cached *count = &c->counts[e->pc];
+    const int writes = e->path == STORE || e->path == ATOMIC;
+    const uint32_t fresh = sectors & ~c->seen[e->line];
+    uint32_t missed = sectors, dirty;
+    c->seen[e->line] |= (uint8_t)sectors;
+    count->l2_sectors += sim_lanes_in(sectors);
+    if (c->l2.sets) {
+        uint8_t *state = &c->l2.states[cache_take(&c->l2, e->line, &dirty)];
+        c->write_backs += sim_lanes_in(dirty);
+        missed = e->path == STORE ? 0 : sectors & ~*state;
+        *state |= (uint8_t)(sectors | (writes ? sectors << 4 : 0));
+    } else if (writes) { /* no cache: all goes to DRAM */
+        c->write_backs += sim_lanes_in(sectors);
+        missed = 0;
+    }
+    count->l2_hits += sim_lanes_in(sectors & ~missed);
+    count->l2_first += sim_lanes_in(missed & fresh);
+    c->fills += sim_lanes_in(missed);
+    return missed & ~fresh ? IN_DRAM : missed ? IN_FIRST : IN_L2;
+}
+
+/* A read by a cache of the multiprocessor: L2 gets what misses. */
+static enum level read_cached(struct sim_caches *c, const struct multiprocessor *m,
+                              struct cache *cache, const struct entry *e) {
+    uint32_t dropped;
+    if (!cache->sets)
+        return reach_l2(c, e, e->sectors);
+    const size_t at = cache_take(cache, e->line, &dropped);
+    const uint32_t hits = e->sectors & cache->states[at],
+                   missed = c->lines_only && !hits ? WHOLE : e->sectors & ~hits;
+    c->counts[e->pc].l1_hits += sim_lanes_in(hits);
+    if (missed) {
+        const enum level level = reach_l2(c, e, missed);
+        cache->states[at] |= (uint8_t)missed;
+        cache->asked[at] = m->now << 2 | level;
+        return level;
+    }
+    /* Another warp has asked for it in this turn, and it is still on its way. */
+    const uint32_t since = (m->now << 2) - (cache->asked[at] & ~3u);
+    return since >> 2 < m->live ? (enum level)(cache->asked[at] & 3) : IN_L1;
+}
+
+/* Writes through. A line in L1 keeps its sectors, with the new values; Fermi evicts it. */
+static void write_through(struct sim_caches *c, struct cache *l1, const struct entry *e) {
+    const size_t at = l1->sets ? cache_find(l1, e->line) : SIZE_MAX;
+    if (at != SIZE_MAX && c->lines_only)
+        l1->states[at] = 0;
+    else if (at != SIZE_MAX)
+        c->counts[e->pc].l1_hits += sim_lanes_in(e->sectors & l1->states[at]);
+    reach_l2(c, e, e->sectors);
+}
+
+static enum level replay_line(struct sim_caches *c, struct multiprocessor *m,
+                              const struct entry *e) {
+    c->counts[e->pc].l1_sectors += sim_lanes_in(e->sectors);
+    switch (e->path) {
+    case BY_L1:
+        return read_cached(c, m, &m->l1, e);
+    case TEXTURE:
+        return read_cached(c, m, m->texture.sets ? &m->texture : &m->l1, e);
+    case STORE:
+        write_through(c, &m->l1, e);
+        return IN_L1;
+    default:
+        return reach_l2(c, e, e->sectors);
+    }
+}
+
+/* One request of the multiprocessor's next warp. */
+static void step(struct sim_caches *c, struct multiprocessor *m) {
+    struct cursor *warp = &m->warps[m->turn];
+    struct sim_cached *count = &c->counts[warp->at->pc];
+    enum level level = IN_L1;
+    m->now++;
+    do {
+        level = slower(level, replay_line(c, m, warp->at++));
+    } while (warp->at < warp->end && !warp->at->first);
+    count->waits += level > IN_L1;
+    count->first_waits += level == IN_FIRST;
+    count->dram_waits += level == IN_DRAM;
+    if (warp->at == warp->end) { /* the order of the others stays */
+        m->live--;
+        memmove(warp, warp + 1, (m->live - m->turn) * sizeof *warp);
+    } else {
+        m->turn++;
+    }
+    if (m->turn >= m->live)
+        m->turn = 0;
+}
+
+static void replay_wave(struct sim_caches *c, uint64_t blocks) {
+    int busy = 1;
+    for (uint64_t b = 0; b < blocks; b++) {
+        struct multiprocessor *m = &c->multiprocessors[b % c->count];
+        const struct sim_log *log = &c->logs[b];
+        for (uint32_t i = 0; i < SIM_MAX_WARPS; i++) {
+            const size_t from = i ? log->ends[i - 1] : 0;
+            if (from < log->ends[i])
+                m->warps[m->live++] =
+                    (struct cursor){log->entries + from, log->entries + log->ends[i]};
+        }
+    }
+    while (busy) {
+        busy = 0;
+        for (uint32_t i = 0; i < c->count; i++)
+            if (c->multiprocessors[i].live) {
+                step(c, &c->multiprocessors[i]);
+                busy = 1;
+            }
+    }
+}
+
+static int reserve(struct sim_caches *c, uint64_t blocks) {
+    uint64_t capacity = c->capacity ? c->capacity : 64;
+    while (capacity < blocks)
+        capacity *= 2;
+    struct sim_log *logs = realloc(c->logs, capacity * sizeof *logs);
+    c->logs = logs ? logs : c->logs;
+    uint8_t *ended = realloc(c->ended, capacity);
+    c->ended = ended ? ended : c->ended;
+    if (!logs || !ended)
+        return 0;
+    memset(c->logs + c->capacity, 0, (capacity - c->capacity) * sizeof *logs);
+    memset(c->ended + c->capacity, 0, capacity - c->capacity);
+    c->capacity = capacity;
+    return 1;
+}
+
+/* Replays waves all of whose blocks have ended. */
+static void replay_ended(struct sim_run *run) {
+    struct sim_caches *c = run->caches;
+    for (;;) {
+        const uint64_t left = run->total_blocks - c->next, blocks = left < c->wave ? left : c->wave;
+        if (!blocks || c->capacity < blocks || memchr(c->ended, 0, blocks))
+            return;
+        replay_wave(c, blocks);
+        for (uint64_t i = 0; i < blocks; i++)
+            free(c->logs[i].entries);
+        memmove(c->logs, c->logs + blocks, (c->capacity - blocks) * sizeof *c->logs);
+        memmove(c->ended, c->ended + blocks, c->capacity - blocks);
+        memset(c->logs + c->capacity - blocks, 0, blocks * sizeof *c->logs);
+        memset(c->ended + c->capacity - blocks, 0, blocks);
+        c->next += blocks;
+    }
+}
+
+void sim_caches_end(struct sim_run *run, struct sim_block *block) {
+    struct sim_caches *c = run->caches;
+    struct sim_log *log = block->log;
+    const int sorted = sort_by_warp(log);
+    pthread_mutex_lock(&c->lock);
+    const uint64_t at = block->linear - c->next;
+    c->lost |= log->lost || !sorted || (at >= c->capacity && !reserve(c, at + 1));
+    if (!c->lost) {
+        c->logs[at] = *log;
+        c->ended[at] = 1;
+        log->entries = NULL;
+        replay_ended(run);
+    }
+    pthread_mutex_unlock(&c->lock);
+    free(log->entries);
+    log->entries = NULL;
+}
+
+/* ---- the report ---- */
+
+int sim_caches_lost(const struct sim_run *run) { return run->caches->lost; }
+
+static uint64_t scaled(uint64_t count, double by) { return (uint64_t)((double)count * by + 0.5); }
+
+struct sim_cached sim_caches_of(const struct sim_run *run, uint32_t pc, uint64_t sectors) {
+    const struct sim_caches *c = run->caches;
+    const struct sim_cached n = c->counts[pc];
+    const double by = n.l1_sectors ? (double)sectors / (double)n.l1_sectors : 0;
+    return (struct sim_cached){sectors,
+                               scaled(n.l1_hits, by),
+                               scaled(n.l2_sectors, by),
+                               scaled(n.l2_hits, by),
+                               scaled(n.l2_first, by),
+                               scaled(n.waits, by),
+                               scaled(n.first_waits, by),
+                               scaled(n.dram_waits, by)};
+}
+
+void sim_caches_traffic(const struct sim_run *run, uint64_t *fills, uint64_t *write_backs) {
+    *fills = run->caches->fills * SIM_SECTOR;
+    *write_backs = run->caches->write_backs * SIM_SECTOR;
+}
