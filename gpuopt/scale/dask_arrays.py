@@ -301,18 +301,47 @@ def _rechunked(sizes: tuple[int, ...], least: int) -> tuple[int, ...]:
     return tuple(made)
 
 
+def _cut(chunk: Any, axis: int, begin: int | None, end: int | None) -> Any:
+    return chunk[(*(slice(None),) * axis, slice(begin, end))]
+
+
+def _edge(chunk: Any, axis: int, begin: int | None, end: int | None) -> Any:
+    return _cut(chunk, axis, begin, end).copy()  # not a view, which would keep the chunk
+
+
 def _stencil_of(
-    chunk: Any, axis: int, radius: int, last: int, mode: str, how: Any, block_id: Any = None
+    chunk: Any,
+    left: Any,
+    right: Any,
+    place: Any,
+    axis: int,
+    radius: int,
+    last: int,
+    mode: str,
+    how: dict[str, Any],
 ) -> Any:
-    """Run the stencil on a chunk with its halo; `mode` holds at the array's ends only."""
-    k, around = block_id[axis], mode in ("wrap", "valid")
-    before, after = around or k > 0, around or k < last
-    if before and after:
-        return stencil1d(chunk, radius, axis=axis, mode="valid", **how)
-    found = stencil1d(chunk, radius, axis=axis, mode=mode, **how)
-    whole = [slice(None)] * chunk.ndim
-    whole[axis] = slice(radius * before, chunk.shape[axis] - radius * after)
-    return found[tuple(whole)]
+    """Run the stencil on a chunk with its neighbours' edges; `mode` is for the array's ends.
+
+    The chunk is not copied: the outputs near its edges are computed again with the neighbours.
+    """
+    before = mode == "wrap" or bool(place[0] > 0)
+    after = mode == "wrap" or bool(place[0] < last)
+    how = {**how, "axis": axis}
+    if mode == "valid" or chunk.shape[axis] < 4 * radius:
+        whole = np.concatenate([left] * before + [chunk] + [right] * after, axis)
+        if mode == "valid" or (before and after):
+            return stencil1d(whole, radius, mode="valid", **how)
+        found = stencil1d(whole, radius, mode=mode, **how)
+        return _cut(found, axis, radius * before, whole.shape[axis] - radius * after)
+    found = stencil1d(chunk, radius, mode="nearest" if mode == "wrap" else mode, **how)
+    for needed, parts, to in (
+        (before, (left, _cut(chunk, axis, None, 2 * radius)), (None, radius)),
+        (after, (_cut(chunk, axis, -2 * radius, None), right), (-radius, None)),
+    ):
+        if needed:
+            edge = stencil1d(np.concatenate(parts, axis), radius, mode="valid", **how)
+            _cut(found, axis, *to)[...] = edge
+    return found
 
 
 def _stencil_chunks(
@@ -346,13 +375,21 @@ def _stencil_chunks(
             **how,
         )  # fmt: skip
     else:
-        halo = {axis: "periodic" if mode == "wrap" else "none"}
+        count = last + 1
+        edges = []
+        for begin, end, step in ((-radius, None, -1), (None, radius, 1)):
+            thin = [*joined.chunks]
+            thin[axis] = (radius,) * count
+            edge = joined.map_blocks(_edge, axis, begin, end, chunks=tuple(thin), meta=meta)
+            order = [(k + step) % count for k in range(count)]
+            edges.append(edge.blocks[(*(slice(None),) * axis, order)])
+        every = tuple(range(x.ndim))
         if mode == "valid":
             sizes = (sizes[0] - radius, *sizes[1:-1], sizes[-1] - radius)
-        made = [*joined.chunks]
-        made[axis] = sizes
-        found = da.overlap.overlap(joined, {axis: radius}, halo).map_blocks(
-            _stencil_of, axis, radius, last, mode, how, chunks=tuple(made), dtype=problem.dtype,
+        found = da.blockwise(
+            _stencil_of, every, joined, every, edges[0], every, edges[1], every,
+            da.arange(count, chunks=1), (axis,), axis=axis, radius=radius, last=last, mode=mode,
+            how=how, align_arrays=False, adjust_chunks={axis: sizes}, dtype=problem.dtype,
             meta=meta,
         )  # fmt: skip
     return found if mode == "valid" else found.rechunk({axis: x.chunks[axis]})
