@@ -176,6 +176,8 @@ class Stream:
     ptr = 0x5500
 class Array:
     def __init__(self, host, index=0):
+        if isinstance(host, tuple):  # as CuPy's: a shape and a dtype
+            host, index = np.empty(host, index), 0
         self.host, self.shape, self.dtype, self.strides = host, host.shape, host.dtype, host.strides
         self.device = types.SimpleNamespace(id=index)
         self.data = types.SimpleNamespace(ptr=host.ctypes.data, device_id=index)
@@ -205,7 +207,8 @@ class Tensor:
     def is_conj(self): return False
     def is_inference(self): return False
     def detach(self): return type(self)(self.host)
-    def new_empty(self, shape): return tensor(np.empty(shape, self.host.dtype))
+    def new_empty(self, shape, dtype=None):
+        return tensor(np.empty(shape, dtype or self.host.dtype))
     def is_contiguous(self): return self.host.flags.c_contiguous
     def stride(self): return tuple(s // self.host.itemsize for s in self.host.strides)
     def data_ptr(self): return self.host.ctypes.data

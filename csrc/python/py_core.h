@@ -338,6 +338,8 @@ PyObject *py_exchange_view(struct py_state *state, const struct dl_exchange *exc
                            PyObject *value, PyObject *library, PyObject *dtypes);
 int py_exchange_address(const struct dl_exchange *exchange, PyObject *value,
                         unsigned long long *address);
+/* A new reference to "cuda:0" or the like. */
+PyObject *py_gpu_name(struct py_state *state, int32_t index);
 
 /* call/py_known.c */
 enum { PY_KNOWN_MOST = 16 };

@@ -268,8 +268,7 @@ static PyObject *tuple_of(const int64_t *extents, int count, int64_t unit) {
     return tuple;
 }
 
-/* Returns a new reference to "cuda:0" or the like. */
-static PyObject *gpu_name(struct py_state *state, int32_t index) {
+PyObject *py_gpu_name(struct py_state *state, int32_t index) {
     if (index < 0 || index >= PY_GPU_NAMES)
         return PyUnicode_FromFormat("cuda:%d", index);
     if (!state->gpu_names[index])
@@ -304,7 +303,7 @@ PyObject *py_exchange_view(struct py_state *state, const struct dl_exchange *exc
         .strides = is_in_c_order(&tensor) ? Py_NewRef(Py_None)
                                           : tuple_of(tensor.strides, tensor.ndim, tensor.bits / 8),
         .dtype = dtype,
-        .device = gpu_name(state, tensor.device_id),
+        .device = py_gpu_name(state, tensor.device_id),
         .stream = stream ? (unsigned long long)(uintptr_t)stream : PY_LEGACY,
         .holder = value,
     };

@@ -1,8 +1,8 @@
 """Arrays on a device: their library, address, layout and stream.
 
 A `View` describes an input. PyTorch's arrays are read through DLPack's C exchange API, those of
-CuPy and of an older PyTorch by their attributes (the other protocols do not report the current
-stream, or cost several microseconds), all others through `__cuda_array_interface__` (version 3) or
+CuPy and of an older PyTorch by their attributes, CuPy's in C (the other protocols do not report the
+current stream, or cost several microseconds), all others through `__cuda_array_interface__` (version 3) or
 DLPack. The caller's own library allocates the results.
 """
 
@@ -48,11 +48,6 @@ def _cupy() -> tuple[Any, Any, Any, Any]:
     return cupy.empty, cuda.get_current_stream, cuda.Device, cuda.runtime.getDevice
 
 
-@cache
-def _gpu(index: int) -> str:
-    return f"cuda:{index}"
-
-
 class _Cupy(Library):
     def hold(self, view: View) -> Any:
         # A stream ends with its object.
@@ -69,14 +64,6 @@ class _Cupy(Library):
         # The stream and dtype are the other array's: asking the new array costs a microsecond.
         return made, View(self, made.data.ptr, shape, None, dtype, view.device, view.stream, made)
 
-    def view(self, value: Any, name: str) -> View:
-        memory = value.data
-        index = memory.device_id
-        strides = None if value.flags.c_contiguous else value.strides
-        stream = _cupy()[1](index).ptr or LEGACY
-        dtype = _native(value.dtype, name)
-        return View(self, memory.ptr, value.shape, strides, dtype, _gpu(index), stream, value)
-
 
 @cache
 def _torch_dtype(dtype: Any) -> np.dtype | None:
@@ -89,10 +76,13 @@ def _torch_dtype(dtype: Any) -> np.dtype | None:
 
 
 @cache
-def _of_torch(dtype: np.dtype, device: str) -> dict[str, Any]:
-    """Return the arguments of torch.empty as PyTorch's own types: parsing strings costs more."""
-    torch = sys.modules["torch"]
-    return {"dtype": getattr(torch, name_of(dtype)), "device": torch.device(device)}
+def _to_torch(dtype: np.dtype) -> Any:
+    return getattr(sys.modules["torch"], name_of(dtype))
+
+
+@cache
+def _torch_device(name: str) -> Any:
+    return sys.modules["torch"].device(name)  # parsing a string in each call costs more
 
 
 @cache
@@ -112,11 +102,8 @@ class _Torch(Library):
         return view.holder.detach() if hasattr(view.holder, "detach") else view.holder
 
     def empty(self, view: View, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Any, View]:
-        new_empty = getattr(view.holder, "new_empty", None)
-        if new_empty and dtype == view.dtype:  # a fifth faster, as it reads no dtype and device
-            made = new_empty(shape)
-        else:
-            made = sys.modules["torch"].empty(shape, **_of_torch(dtype, view.device))
+        empty = sys.modules["torch"].empty
+        made = empty(shape, dtype=_to_torch(dtype), device=_torch_device(view.device))
         # Like the other array, it is on the current stream.
         return made, View(self, made.data_ptr(), shape, None, dtype, view.device, view.stream, made)
 
@@ -313,10 +300,14 @@ def _learn(kind: type) -> Callable[[Any, str], View | None]:
         root = base.__module__.partition(".")[0]
         found = None
         if (root, base.__name__) == ("cupy", "ndarray"):
-            found = CUPY.view
+            _core.know(kind, CUPY, base, _cupy()[1])
+
+            def found(value: Any, name: str) -> View:  # an array that C does not describe
+                return _by_interface(value, name, CUPY)
+
         elif (root, base.__name__) == ("torch", "Tensor"):
             found = TORCH.view
-            _core.know(kind, TORCH, _dlpack_dtypes())
+            _core.know(kind, TORCH, _dlpack_dtypes(), _to_torch)
         elif root in ("jax", "jaxlib"):
             found = _jax
         elif (root, base.__name__) == ("numba", "DeviceNDArray"):

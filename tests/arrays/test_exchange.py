@@ -175,7 +175,7 @@ def test_arrays_beyond_the_exchange_api_fall_back_to_attributes(fake_cuda):
             def __dlpack_c_exchange_api__(cls):
                 raise ZeroDivisionError("its own")
         raises = Raises("T", (), {})
-        caught(ZeroDivisionError, lambda: _core.know(raises, None, {}), "its own")
+        caught(ZeroDivisionError, lambda: _core.know(raises, None, {}, str), "its own")
         """,
     )
 
@@ -333,8 +333,8 @@ def test_misuse_of_private_functions_raises(fake_cuda):
         fake_cuda,
         """
         dtypes = libraries._dlpack_dtypes()
-        assert _core.know(Tensor, None, dtypes) is False  # it has no such table
-        for wrong in ((7, None), (swift,), (swift, None, 7), (swift, None, dtypes, 7)):
+        assert _core.know(Tensor, None, dtypes, str) is False  # it has no such table
+        for wrong in ((7, None), (swift,), (swift, None, 7), (swift, None, dtypes, 7), (swift, None, 7, str)):
             caught(TypeError, lambda: _core.know(*wrong), "know() takes")
         assert _core.borrow(items) is None is _core.borrow(Tensor(items))
         view = libraries.view_of(swift(items), "x")

@@ -603,7 +603,8 @@ def test_a_librarys_current_stream_and_its_own_type_back(fake_cuda):
             def __init__(self, host):
                 super().__init__(host)
                 self.dtype = "torch.bfloat16"
-            def new_empty(self, shape): return Two(np.empty(shape, self.host.dtype))
+            def new_empty(self, shape, dtype=None):
+                return Two(np.empty(shape, dtype or self.host.dtype))
         torch.bfloat16 = np.uint16
         torch.empty = lambda shape, dtype, device: Two(np.empty(shape, dtype))
         small = Two(np.zeros((4, 6), np.uint16))

@@ -1,20 +1,27 @@
 /* py_known.c: arrays on a device that a call recognises, and whose results it allocates, without
- * Python code: gpuopt's own, and those of types with DLPack's C exchange API.
+ * Python code: gpuopt's own, those of types with DLPack's C exchange API (PyTorch), and those whose
+ * attributes C reads (CuPy).
  */
 #include "py_plan.h"
 
 #include <string.h>
 
-#define WORDS(WORD) WORD(_view) WORD(requires_grad) WORD(is_neg) WORD(is_conj) WORD(new_empty)
+#define WORDS(WORD)                                                                       \
+    WORD(_view)                                                                           \
+    WORD(requires_grad) WORD(is_neg) WORD(is_conj) WORD(new_empty) WORD(dtype) WORD(data) \
+        WORD(ptr) WORD(device_id) WORD(shape) WORD(strides)
 enum word {
 #define WORD(name) WORD_##name,
     WORDS(WORD) WORD_COUNT
 #undef WORD
 };
 
+/* Without `exchange` and `base`: gpuopt's own type. */
 struct known {
-    PyObject *type, *library, *dtypes;
-    const struct dl_exchange *exchange; /* NULL: gpuopt's own type */
+    PyObject *type, *library;
+    const struct dl_exchange *exchange;
+    PyObject *dtypes, *to_dtype; /* with it: DLPack's dtypes to NumPy's, NumPy's to the library's */
+    PyObject *base, *current_stream; /* without: base(shape, dtype), current_stream(device).ptr */
 };
 
 /* Entries are added, and never removed before the module is: readers need no lock. */
@@ -47,9 +54,13 @@ static int make_known(struct py_state *state) {
 
 int py_known_traverse(const struct py_known *known, visitproc visit, void *arg) {
     for (int k = 0; known && k < known->count; k++) {
-        Py_VISIT(known->types[k].type);
-        Py_VISIT(known->types[k].library);
-        Py_VISIT(known->types[k].dtypes);
+        const struct known *type = &known->types[k];
+        Py_VISIT(type->type);
+        Py_VISIT(type->library);
+        Py_VISIT(type->dtypes);
+        Py_VISIT(type->to_dtype);
+        Py_VISIT(type->base);
+        Py_VISIT(type->current_stream);
     }
     return 0;
 }
@@ -60,33 +71,43 @@ void py_known_clear(struct py_state *state) {
     for (int k = 0; known && k < WORD_COUNT; k++)
         Py_XDECREF(known->words[k]);
     for (int k = 0; known && k < known->count; k++) {
-        Py_XDECREF(known->types[k].type);
-        Py_XDECREF(known->types[k].library);
-        Py_XDECREF(known->types[k].dtypes);
+        const struct known *type = &known->types[k];
+        Py_XDECREF(type->type);
+        Py_XDECREF(type->library);
+        Py_XDECREF(type->dtypes);
+        Py_XDECREF(type->to_dtype);
+        Py_XDECREF(type->base);
+        Py_XDECREF(type->current_stream);
     }
     PyMem_Free(known);
 }
 
-/* know(type, library, dtypes=None) */
+/* know(type, library): gpuopt's own; know(type, library, dtypes, to_dtype): by the exchange API;
+ * know(type, library, base, current_stream): by attributes. */
 PyObject *py_know(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     struct py_state *state = py_state_of(module);
-    if (count < 2 || count > 3 || !PyType_Check(arguments[0]) ||
-        (count == 3 && !PyDict_Check(arguments[2]))) {
-        PyErr_SetString(PyExc_TypeError, "know() takes a type, its library and a dict of dtypes");
+    const bool exchanges = count == 4 && PyDict_Check(arguments[2]);
+    if ((count != 2 && count != 4) || !PyType_Check(arguments[0]) ||
+        (count == 4 &&
+         ((!exchanges && !PyType_Check(arguments[2])) || !PyCallable_Check(arguments[3])))) {
+        PyErr_SetString(PyExc_TypeError, "know() takes a type, its library and how it is read");
         return NULL;
     }
-    const struct dl_exchange *exchange = count == 3 ? py_exchange(arguments[0]) : NULL;
+    const struct dl_exchange *exchange = exchanges ? py_exchange(arguments[0]) : NULL;
     if (PyErr_Occurred() || make_known(state))
         return NULL;
     struct py_known *known = state->known;
-    if (known->count == PY_KNOWN_MOST || (count == 3 && !exchange))
+    if (known->count == PY_KNOWN_MOST || (exchanges && !exchange))
         return Py_NewRef(Py_False);
     struct known *type = &known->types[known->count];
-    *type = (struct known){Py_NewRef(arguments[0]), Py_NewRef(arguments[1]),
-                           count == 3 ? Py_NewRef(arguments[2]) : NULL, exchange};
-    if (!exchange) {
+    *type = (struct known){
+        .type = Py_NewRef(arguments[0]), .library = Py_NewRef(arguments[1]), .exchange = exchange};
+    if (count == 2) {
         known->own = type->type;
         known->own_library = type->library;
+    } else {
+        *(exchanges ? &type->dtypes : &type->base) = Py_NewRef(arguments[2]);
+        *(exchanges ? &type->to_dtype : &type->current_stream) = Py_NewRef(arguments[3]);
     }
     known->count++;
     return Py_NewRef(Py_True);
@@ -109,14 +130,9 @@ static int is_false(PyObject *value, PyObject *name, bool calls) {
     return result;
 }
 
-PyObject *py_known_view(struct py_state *state, PyObject *value) {
+/* By the exchange API. DLPack does not report lazy operations and gradients. */
+static PyObject *exchanged(struct py_state *state, const struct known *type, PyObject *value) {
     const struct py_known *known = state->known;
-    const struct known *type = known_of(known, value);
-    if (!type)
-        return NULL;
-    if (!type->exchange)
-        return PyObject_GetAttr(value, known->words[WORD__view]);
-    /* DLPack does not report these; the caller raises with the reason. */
     if (is_false(value, known->words[WORD_requires_grad], false) <= 0 ||
         is_false(value, known->words[WORD_is_neg], true) <= 0)
         return NULL;
@@ -127,6 +143,95 @@ PyObject *py_known_view(struct py_state *state, PyObject *value) {
         is_false(value, known->words[WORD_is_conj], true) <= 0)
         Py_CLEAR(view);
     return view;
+}
+
+/* An attribute that is an integer; -1 with an exception. */
+static int integer_of(PyObject *object, PyObject *name, unsigned long long *integer) {
+    PyObject *found = object ? PyObject_GetAttr(object, name) : NULL;
+    if (found)
+        *integer = PyLong_AsUnsignedLongLong(found);
+    Py_XDECREF(found);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* An array's address, and the index of its device. */
+static int attributes_place(struct py_state *state, PyObject *value, unsigned long long *address,
+                            unsigned long long *device) {
+    const struct py_known *known = state->known;
+    PyObject *memory = PyObject_GetAttr(value, known->words[WORD_data]);
+    const int failed = integer_of(memory, known->words[WORD_ptr], address) ||
+                       integer_of(memory, known->words[WORD_device_id], device);
+    Py_XDECREF(memory);
+    return failed ? -1 : 0;
+}
+
+static int attributes_stream(const struct py_known *known, const struct known *type,
+                             unsigned long long device, unsigned long long *handle) {
+    PyObject *index = PyLong_FromUnsignedLongLong(device);
+    PyObject *stream =
+        index ? PyObject_CallFunctionObjArgs(type->current_stream, index, NULL) : NULL;
+    const int failed = integer_of(stream, known->words[WORD_ptr], handle);
+    *handle = failed || *handle ? *handle : PY_LEGACY;
+    Py_XDECREF(index);
+    Py_XDECREF(stream);
+    return failed;
+}
+
+/* Whether strides are those of C order; any are for an array without elements. */
+static bool is_in_c_order(PyObject *shape, PyObject *strides, npy_intp item) {
+    const Py_ssize_t axes = PyTuple_Size(shape);
+    bool in_order = axes == PyTuple_Size(strides);
+    for (Py_ssize_t k = axes; in_order && k-- > 0;) {
+        const Py_ssize_t extent = PyLong_AsSsize_t(PyTuple_GetItem(shape, k));
+        if (extent == 0)
+            return true;
+        in_order = extent == 1 || PyLong_AsSsize_t(PyTuple_GetItem(strides, k)) == item;
+        item *= extent;
+    }
+    return in_order;
+}
+
+static PyObject *by_attributes(struct py_state *state, const struct known *type, PyObject *value) {
+    const struct py_known *known = state->known;
+    struct py_view_items items = {.library = type->library, .holder = value};
+    unsigned long long device;
+    PyObject *view = NULL;
+    if (!attributes_place(state, value, &items.address, &device) &&
+        !attributes_stream(known, type, device, &items.stream)) {
+        items.shape = PyObject_GetAttr(value, known->words[WORD_shape]);
+        items.strides = PyObject_GetAttr(value, known->words[WORD_strides]);
+        items.dtype = PyObject_GetAttr(value, known->words[WORD_dtype]);
+        items.device = py_gpu_name(state, (int32_t)device);
+    }
+    if (items.shape && items.strides && items.dtype && items.device &&
+        PyTuple_CheckExact(items.shape) && PyTuple_CheckExact(items.strides) &&
+        PyArray_DescrCheck(items.dtype)) {
+        const PyArray_Descr *descr = (const PyArray_Descr *)items.dtype;
+        PyObject *strides = items.strides;
+        if (is_in_c_order(items.shape, strides, PyDataType_ELSIZE(descr)))
+            items.strides = Py_None;
+        if (PyArray_ISNBO(descr->byteorder) && !PyErr_Occurred())
+            view = py_view_new(state, &items);
+        items.strides = strides;
+    }
+    Py_XDECREF(items.shape);
+    Py_XDECREF(items.strides);
+    Py_XDECREF(items.dtype);
+    Py_XDECREF(items.device);
+    if (!view && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
+        PyErr_Clear();
+    return view;
+}
+
+PyObject *py_known_view(struct py_state *state, PyObject *value) {
+    const struct py_known *known = state->known;
+    const struct known *type = known_of(known, value);
+    if (!type)
+        return NULL;
+    if (type->exchange)
+        return exchanged(state, type, value);
+    return type->base ? by_attributes(state, type, value)
+                      : PyObject_GetAttr(value, known->words[WORD__view]);
 }
 
 /* borrow(value): its View, or None if the caller has to describe it. */
@@ -157,9 +262,51 @@ static PyObject *new_own(struct py_state *state, const struct py_new *given,
     return made;
 }
 
+/* Of the type's own dtype, or of another one. */
+static PyObject *new_exchanged(struct py_state *state, const struct known *type,
+                               const struct py_view_items *first, const struct py_new *given,
+                               struct py_view_items *to) {
+    const struct py_known *known = state->known;
+    PyObject *make = PyObject_GetAttr(first->holder, known->words[WORD_new_empty]);
+    PyObject *pair = PyTuple_Pack(1, given->shape), *keywords = NULL, *made = NULL;
+    bool failed = !make || !pair;
+    if (!failed &&
+        !PyArray_EquivTypes((PyArray_Descr *)first->dtype, (PyArray_Descr *)given->dtype)) {
+        PyObject *dtype = PyObject_CallFunctionObjArgs(type->to_dtype, given->dtype, NULL);
+        keywords = dtype ? PyDict_New() : NULL;
+        failed = !keywords || PyDict_SetItem(keywords, known->words[WORD_dtype], dtype);
+        Py_XDECREF(dtype);
+    }
+    if (!failed)
+        made = PyObject_Call(make, pair, keywords);
+    if (made &&
+        (known_of(known, made) != type || py_exchange_address(type->exchange, made, &to->address)))
+        Py_CLEAR(made);
+    Py_XDECREF(make);
+    Py_XDECREF(pair);
+    Py_XDECREF(keywords);
+    return made;
+}
+
+/* The type allocates on the current device: NULL if that is another one. */
+static PyObject *new_by_attributes(struct py_state *state, const struct known *type,
+                                   const struct py_view_items *first, const struct py_new *given,
+                                   struct py_view_items *to) {
+    unsigned long long index;
+    PyObject *made = PyObject_CallFunctionObjArgs(type->base, given->shape, given->dtype, NULL);
+    if (!made || attributes_place(state, made, &to->address, &index)) {
+        Py_XDECREF(made);
+        return NULL;
+    }
+    PyObject *device = py_gpu_name(state, (int32_t)index);
+    if (!device || (device != first->device && PyUnicode_Compare(device, first->device) != 0))
+        Py_CLEAR(made);
+    Py_XDECREF(device);
+    return made;
+}
+
 PyObject *py_known_new(struct py_state *state, const struct py_view_items *first,
                        const struct py_new *given, struct py_view_items *to) {
-    const struct py_known *known = state->known;
     *to = (struct py_view_items){.library = first->library,
                                  .shape = given->shape,
                                  .strides = Py_None,
@@ -168,14 +315,9 @@ PyObject *py_known_new(struct py_state *state, const struct py_view_items *first
                                  .stream = first->stream};
     if (py_known_is_own(state, first->library))
         return new_own(state, given, to);
-    const struct known *type = known_of(known, first->holder);
-    if (!type || !type->exchange || type->library != first->library ||
-        !PyArray_EquivTypes((PyArray_Descr *)first->dtype, (PyArray_Descr *)given->dtype))
+    const struct known *type = known_of(state->known, first->holder);
+    if (!type || type->library != first->library)
         return NULL;
-    PyObject *made =
-        PyObject_CallMethodObjArgs(first->holder, known->words[WORD_new_empty], given->shape, NULL);
-    if (made &&
-        (known_of(known, made) != type || py_exchange_address(type->exchange, made, &to->address)))
-        Py_CLEAR(made);
-    return made;
+    return type->exchange ? new_exchanged(state, type, first, given, to)
+                          : new_by_attributes(state, type, first, given, to);
 }
