@@ -1,6 +1,6 @@
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, Literal, final, overload
+from typing import Any, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -29,17 +29,6 @@ class PTXError(ValueError):
     line: int  # 0: not known
     column: int
 
-def reduce(
-    array: ArrayLike,
-    op: str,
-    variant: int | str | None,
-    dtype: DTypeLike | None,
-    out: np.ndarray | None,
-    initial: Any,
-    block: int | None,
-    device: str | None,
-    /,
-) -> Any: ...
 def rules() -> list[dict[str, Any]]: ...
 def result_dtype(
     op: str, given: np.dtype, dtype: np.dtype | None, out: np.dtype | None, /
@@ -52,9 +41,9 @@ def call(
     variant: int | str | None,
     block: int | None,
     device: str | None,
-    streams: tuple[int, ...] = ...,
+    streams: tuple[int, ...],
     /,
-) -> Literal[False] | None: ...  # False: an input has gaps, and it would have to be copied
+) -> None: ...
 def owner(kind: str, address: int, /) -> int: ...
 def is_current(kind: str, address: int, /) -> bool: ...
 def order(device: str, streams: tuple[int, ...], /) -> None: ...
@@ -81,9 +70,7 @@ def know(
     type: type, library: Any, dtypes: dict[int, np.dtype], to_dtype: Callable[[np.dtype], Any], /
 ) -> bool: ...
 @overload
-def know(
-    type: type, library: Any, base: type, current_stream: Callable[[int], Any], /
-) -> bool: ...
+def know(type: type, library: Any, base: type, current_stream: Callable[[int], Any], /) -> bool: ...
 def borrow(value: Any, /) -> View | None: ...
 def probes() -> list[tuple[str, str, str]]: ...
 def rungs(family: str, /) -> list[dict[str, Any]]: ...

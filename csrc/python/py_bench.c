@@ -168,10 +168,8 @@ static PyObject *bench_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
                               : read_array(state, family, array, op, dtype, &in, &read))
         goto fail;
     self->problem = read.problem;
-    if (PyTuple_Check(family) && (read.gaps || read.call.resident)) {
-        PyErr_SetString(PyExc_ValueError,
-                        "problem: a Bench requires contiguous arrays of the host; "
-                        "pass np.ascontiguousarray(array)");
+    if (PyTuple_Check(family) && read.call.resident) {
+        PyErr_SetString(PyExc_ValueError, "problem: a Bench requires arrays of the host");
         goto fail;
     }
     if (read.call.input_bytes[0] == 0) {

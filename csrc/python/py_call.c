@@ -1,6 +1,5 @@
-/* py_call.c: calls of families whose output is an array. Python checks the arguments and makes each
- * array one aligned run in C order (gpuopt/arrays/inout.py); this file chooses a rung and runs it.
- * Knows no family's rules.
+/* py_call.c: reads a family's problem (gpuopt/arrays/inout.py) and enqueues calls on arrays of a
+ * device. Knows no family's rules.
  */
 #include "py_core.h"
 
@@ -39,38 +38,8 @@ static const char *op_of(const struct reg_family *family, PyObject *value) {
     return NULL;
 }
 
-/* Whether an aligned array's elements fill one run of memory, in any order of axes; no stride is
- * negative. */
-static int is_dense(PyArrayObject *array) {
-    npy_intp last = 0;
-    for (int k = 0; k < PyArray_NDIM(array); k++) {
-        const npy_intp extent = PyArray_DIM(array, k), stride = PyArray_STRIDE(array, k);
-        last += (extent - 1) * stride;
-        if (extent > 1 && stride <= 0)
-            return 0;
-    }
-    return last == PyArray_NBYTES(array) - PyArray_ITEMSIZE(array);
-}
-
-/* The memory of an array that is one run in C order, or of a pair (address, bytes). A tuple of one
- * array is read by the strides in the numbers: `gaps` is set if it is strided. The caller can
- * convert it. */
-static int run_of(PyObject *object, int writeable, void **data, size_t *bytes, int *resident,
-                  int *gaps, int *converts) {
-    if (PyTuple_Check(object) && PyTuple_Size(object) == 1) {
-        PyObject *only = PyTuple_GetItem(object, 0);
-        PyArrayObject *strided = (PyArrayObject *)only;
-        if (writeable || !PyArray_Check(only) || !PyArray_ISALIGNED(strided)) {
-            PyErr_SetString(PyExc_ValueError, "problem: an input in a tuple must be aligned");
-            return -1;
-        }
-        *resident = 0;
-        *gaps |= !is_dense(strided);
-        *converts = 1;
-        *data = PyArray_DATA(strided);
-        *bytes = (size_t)PyArray_NBYTES(strided);
-        return 0;
-    }
+/* The memory of an array that is one run in C order, or of a pair (address, bytes). */
+static int run_of(PyObject *object, int writeable, void **data, size_t *bytes, int *resident) {
     PyArrayObject *array = (PyArrayObject *)object;
     *resident = PyTuple_Check(object);
     if (*resident) {
@@ -83,8 +52,9 @@ static int run_of(PyObject *object, int writeable, void **data, size_t *bytes, i
     }
     if (!PyArray_Check(object) || !PyArray_IS_C_CONTIGUOUS(array) || !PyArray_ISALIGNED(array) ||
         (writeable && !PyArray_ISWRITEABLE(array))) {
-        PyErr_SetString(PyExc_ValueError, "problem: an array must be C-contiguous and aligned, and "
-                                          "the output writeable");
+        PyErr_SetString(PyExc_ValueError,
+                        "problem: an array must be C-contiguous and aligned, and the output "
+                        "writeable; pass np.ascontiguousarray(array)");
         return -1;
     }
     *data = PyArray_DATA(array);
@@ -135,14 +105,13 @@ int py_call_read(PyObject *tuple, struct py_family_call *read) {
     int resident;
     if (py_problem_read(tuple, &read->problem) ||
         run_of(PyTuple_GetItem(tuple, OUTPUT), 1, &read->call.output, &read->call.output_bytes,
-               &resident, &read->gaps, &read->problem.may_convert))
+               &resident))
         return -1;
     read->call.resident = resident ? OPS_RESIDENT_OUTPUT : 0;
     read->call.input_count = (unsigned)PyTuple_Size(inputs);
     for (unsigned i = 0; i < read->call.input_count; i++) {
         void *data;
-        if (run_of(PyTuple_GetItem(inputs, i), 0, &data, &read->call.input_bytes[i], &resident,
-                   &read->gaps, &read->problem.may_convert))
+        if (run_of(PyTuple_GetItem(inputs, i), 0, &data, &read->call.input_bytes[i], &resident))
             return -1;
         read->call.resident |= resident ? 1u << i : 0;
         read->call.inputs[i] = data;
@@ -219,50 +188,27 @@ int py_queue_end(struct py_state *state, struct ops_queue *queue, const struct p
     return status || told ? -1 : 0;
 }
 
-static int run_on_host_arrays(struct py_state *state, const struct py_target *target,
-                              const struct ops_call *call) {
-    struct ops_queue *queue = py_queue_take(state, target->kind, target->which);
-    if (!queue)
-        return -1;
-    struct py_unlocked unlocked;
-    py_recording_begin(state, queue);
-    py_unlock(&unlocked, queue->device);
-    const enum status status = ops_call(queue, &target->choice, call);
-    py_lock(&unlocked);
-    return py_queue_end(state, queue, target, status);
-}
-
 PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     struct py_state *state = py_state_of(module);
     struct py_family_call read;
     struct py_target target;
-    struct py_streams streams = {0};
-    if (count != 4 && count != 5) {
-        PyErr_Format(PyExc_TypeError, "call() takes 4 or 5 positional arguments (%zd given)",
-                     count);
+    struct py_streams streams;
+    if (count != 5) {
+        PyErr_Format(PyExc_TypeError, "call() takes 5 positional arguments (%zd given)", count);
         return NULL;
     }
-    if (py_call_read(arguments[0], &read) ||
-        (count == 5 && py_streams_read(arguments[4], &streams)))
+    if (py_call_read(arguments[0], &read) || py_streams_read(arguments[4], &streams))
         return NULL;
-    const bool whole = read.problem.family == reg_family("reduce");
-    read.problem.resident = streams.count > 0;
-    if (!read.problem.resident != !(read.call.resident & OPS_RESIDENT_OUTPUT) ||
-        (whole && !read.problem.resident)) {
-        PyErr_SetString(PyExc_ValueError, "problem: arrays in a device's memory need streams");
+    if (!(read.call.resident & OPS_RESIDENT_OUTPUT)) {
+        PyErr_SetString(PyExc_ValueError, "problem: its arrays must be in a device's memory");
         return NULL;
     }
-    if (whole && py_whole_read(PyTuple_GetItem(arguments[0], OP), &read.call, &read.problem))
+    read.problem.resident = 1;
+    if (read.problem.family == reg_family("reduce") &&
+        py_whole_read(PyTuple_GetItem(arguments[0], OP), &read.call, &read.problem))
         return NULL;
     if (py_choose(state, &read.problem, arguments[1], arguments[2], arguments[3], &target))
         return NULL;
-    if (!read.problem.resident && ((read.gaps && !(target.choice.rung->flags & RUNG_HOST)) ||
-                                   target.items != read.problem.given))
-        return Py_NewRef(Py_False);
-    if (read.call.output_bytes == 0)
-        return Py_NewRef(Py_None);
     const struct py_queued queued = {&target, &read.call, &streams, read.problem.result, NULL};
-    const int failed = read.problem.resident ? py_call_queue(state, &queued)
-                                             : run_on_host_arrays(state, &target, &read.call);
-    return failed ? NULL : Py_NewRef(Py_None);
+    return read.call.output_bytes && py_call_queue(state, &queued) ? NULL : Py_NewRef(Py_None);
 }

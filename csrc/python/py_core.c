@@ -72,9 +72,6 @@ static void module_free(void *module) {
 }
 
 static PyMethodDef module_methods[] = {
-    {"reduce", (PyCFunction)(void (*)(void))py_reduce, METH_FASTCALL,
-     "reduce($module, array, op, variant, dtype, out, initial, block, device, /)\n--\n\n"
-     "Reduce an array; see gpuopt.reduce. initial=... means that none is given."},
     {"rules", py_rules_list, METH_NOARGS,
      "rules($module, /)\n--\n\nList NumPy's rules of the reductions as dicts."},
     {"result_dtype", (PyCFunction)(void (*)(void))py_result_descr, METH_FASTCALL,
@@ -85,9 +82,9 @@ static PyMethodDef module_methods[] = {
      "call_kind($module, head, variant, block, device, /)\n--\n\n"
      "Return the kind of device that a call of (family, op, items, result) runs on."},
     {"call", (PyCFunction)(void (*)(void))py_call, METH_FASTCALL,
-     "call($module, problem, variant, block, device, streams=None, /)\n--\n\n"
-     "Run a family (see gpuopt/arrays/inout.py). With streams: on arrays in the device's memory,\n"
-     "pairs (address, bytes), without waiting."},
+     "call($module, problem, variant, block, device, streams, /)\n--\n\n"
+     "Run a family (see gpuopt/arrays/inout.py) on arrays in the device's memory, pairs (address,\n"
+     "bytes), without waiting."},
     {"owner", (PyCFunction)(void (*)(void))py_owner, METH_FASTCALL,
      "owner($module, kind, address, /)\n--\n\nReturn the ordinal of the device that owns an "
      "address."},

@@ -192,9 +192,6 @@ int py_choose_on(const struct py_problem *problem, PyObject *variant, PyObject *
 int py_choose_kernel_device(struct py_state *state, PyObject *device,
                             const struct device_ops **kind, char which[DEVICE_WHICH]);
 
-/* py_reduce.c: reduces a host array on the ladder. */
-PyObject *py_reduce(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-
 /* py_result.c */
 /* The result of reducing zero elements: `initial`, or the operation's identity. A 0-d array. */
 PyObject *py_of_nothing(struct py_state *state, enum py_operation operation, PyObject *initial,
@@ -219,16 +216,11 @@ int py_copy(struct py_state *state, PyArrayObject *to, PyArrayObject *from);
 PyObject *py_initial(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 /* py_call.c: a call of a family as gpuopt/arrays/inout.py passes it: the tuple (family, op, items,
- * result, inputs, output, numbers), which must outlive the struct.
- *
- * An array in the device's memory is the pair (address, bytes). A tuple of an array is an input
- * read in place by its strides: if it is strided or repeats elements, only the cpu accepts it, and
- * call() returns False for other devices; likewise where a device only has a kernel for elements of
- * the result's dtype. */
+ * result, inputs, output, numbers), which must outlive the struct. An array is one of the host, or
+ * the pair (address, bytes) of a device's memory. */
 struct py_family_call {
     struct py_problem problem;
     struct ops_call call;
-    int gaps; /* an input is strided */
 };
 int py_call_read(PyObject *tuple, struct py_family_call *read);
 /* Checks a reduction of a whole array on a device, and sets the operation that its kernel runs. */

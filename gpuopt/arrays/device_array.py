@@ -258,6 +258,22 @@ class Library:
         """Return an object that keeps an array's memory alive without the caller's array."""
         return view.holder
 
+    def settle(self, views: list[View]) -> None:
+        """Wait for the work on arrays that may be released only after it."""
+        for view in views:
+            if view.waits:
+                place = view.device, view.stream
+                try:
+                    _core.wait(*place)
+                except KeyboardInterrupt:
+                    _unsettled.setdefault(place, []).extend(views)
+                    raise
+                _unsettled.pop(place, None)
+                return
+
+
+# Arrays whose wait was interrupted: kept until a later wait for their stream completes.
+_unsettled: dict[tuple[str, int], list[View]] = {}
 
 OWN = Library()
 _core.know(DeviceArray, OWN)

@@ -1,30 +1,23 @@
 """Input and output arrays of the families whose result is an array.
 
 A family describes its call as a `Problem`: inputs and output as aligned runs of memory in C order,
-and the family's numbers. `run` passes it to the C part and returns the result. `out=` is checked
-before anything runs. If its layout or dtype differs, or it overlaps an input, a temporary receives
-the result.
+and the family's numbers. The rules of `out=` on the host are here: `check_out` raises before
+anything runs; where `takes_result` is false, a temporary receives the result.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from gpuopt import _core
-from gpuopt.util.float_state import in_default_float_state
 
 NUMBERS = ("int32", "int64", "float32", "float64")
 FLOATS = ("float32", "float64")
-
-
-def _is_run(given: object) -> bool:
-    """Return whether an input is contiguous; arrays on a device always are."""
-    return not isinstance(given, np.ndarray) or given.flags.c_contiguous
 
 
 @dataclass
@@ -57,11 +50,14 @@ class Problem:
     dtype: np.dtype
     numbers: tuple[int, ...] = field(default=())
 
+    @property
+    def head(self) -> tuple[str, str, str, str]:
+        """Return the kernel: family, operation, dtypes of the elements and the accumulator."""
+        return self.family, self.op, self.items, self.result
+
     def on(self, output: np.ndarray) -> tuple[object, ...]:
-        """Return the tuple that `_core.call` and `_core.Bench` accept."""
-        numbers = tuple(number % 2**64 for number in self.numbers)
-        inputs = tuple(each if _is_run(each) else (each,) for each in self.inputs)
-        return (self.family, self.op, self.items, self.result, inputs, output, numbers)
+        """Return the tuple that `_core.Bench` accepts."""
+        return (*self.head, self.inputs, output, tuple(number % 2**64 for number in self.numbers))
 
 
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -182,35 +178,22 @@ def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype) -> None:
         )
 
 
-def takes_in_place(out: np.ndarray, dtype: np.dtype, inputs: Sequence[np.ndarray]) -> bool:
-    """Return whether the device can write the result to `out` directly."""
-    return (
-        out.dtype == dtype
-        and out.flags.c_contiguous
-        and out.flags.aligned
-        and not any(np.may_share_memory(out, each) for each in inputs)
-    )
+def apart(out: np.ndarray, array: np.ndarray, *, in_place: bool = False) -> bool:
+    """Return whether a kernel may write `out` while it reads an array.
+
+    With `in_place` the array may be `out` itself.
+    """
+    if not np.may_share_memory(out, array):
+        return True
+    same = out.ctypes.data == array.ctypes.data and out.strides == array.strides
+    return in_place and same and out.shape == array.shape and out.dtype == array.dtype
 
 
-@in_default_float_state
-def run(
-    problem: Problem,
-    variant: int | str | None,
-    block: int | None,
-    device: str | None,
-    out: np.ndarray | None = None,
-) -> np.ndarray:
-    """Run a problem and return its result: `out`, or a new array."""
-    result = out
-    if out is not None:
-        check_out(out, problem.shape, problem.dtype)
-    if out is None or not takes_in_place(out, problem.dtype, problem.inputs):
-        result = np.empty(problem.shape, problem.dtype)
-    if _core.call(problem.on(result), variant, block, device) is False:  # a GPU repeats nothing
-        whole = tuple(np.ascontiguousarray(each) for each in problem.inputs)
-        plain = replace(problem, inputs=whole, numbers=problem.numbers[:2])  # without the strides
-        _core.call(plain.on(result), variant, block, device)
-    if out is None or result is out:
-        return result
-    np.copyto(out, result, casting="same_kind")
-    return out
+def is_run(array: np.ndarray) -> bool:
+    """Return whether a kernel can read or write an array in place, in C order."""
+    return array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative
+
+
+def takes_result(out: np.ndarray, dtype: np.dtype, inputs: Sequence[np.ndarray]) -> bool:
+    """Return whether a kernel can write its result to `out` directly."""
+    return out.dtype == dtype and is_run(out) and all(apart(out, each) for each in inputs)

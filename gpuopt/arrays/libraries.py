@@ -1,9 +1,9 @@
 """Arrays on a device: their library, address, layout and stream.
 
-A `View` describes an input. PyTorch's arrays are read through DLPack's C exchange API, those of
-CuPy and of an older PyTorch by their attributes, CuPy's in C (the other protocols do not report the
-current stream, or cost several microseconds), all others through `__cuda_array_interface__` (version 3) or
-DLPack. The caller's own library allocates the results.
+A `View` describes an input. PyTorch's arrays are read through DLPack's C exchange API, CuPy's by
+their attributes, in C (the other protocols do not report the current stream, or cost several
+microseconds), those of an older PyTorch likewise in Python, all others through
+`__cuda_array_interface__` (version 3) or DLPack. The caller's own library allocates the results.
 """
 
 from __future__ import annotations
@@ -338,10 +338,10 @@ def view_of(value: Any, name: str) -> View | None:
 def quick_view(value: Any, name: str) -> View | None:
     """Describe an array of a known library in memory of its own; None for all others.
 
-    `view_of` describes the others, which it has to learn first, or which it asks for once only.
+    `view_of` describes the others, which it has to learn first.
     """
     found = _known.get(type(value))
-    return None if found is None or found is _none or found is _jax else view_of(value, name)
+    return None if found is None or found is _none else view_of(value, name)
 
 
 def check_device(view: View, device: str | None) -> None:

@@ -109,24 +109,6 @@ def same_device(views: list[tuple[str, View]]) -> None:
             )
 
 
-# Arrays whose wait was interrupted: kept until a later wait for their stream completes.
-_unsettled: dict[tuple[str, int], list[View]] = {}
-
-
-def settle(views: list[View]) -> None:
-    """Wait for the work on arrays that may be released only after it."""
-    for view in views:
-        if view.waits:
-            place = view.device, view.stream
-            try:
-                _core.wait(*place)
-            except KeyboardInterrupt:
-                _unsettled.setdefault(place, []).extend(views)
-                raise
-            _unsettled.pop(place, None)
-            return
-
-
 def target_of(out: Any) -> View | None:
     """Describe an `out` on a device; None for one on the host."""
     view = view_of(out, "out")
@@ -443,7 +425,7 @@ def _run_on(
     try:
         _core.call(problem, *how, first.device, streams(every))
     finally:  # part of it may be queued
-        settle(every)
+        first.library.settle(every)
 
 
 @lru_cache(512)

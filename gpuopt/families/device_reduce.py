@@ -26,7 +26,6 @@ from gpuopt.families.device_calls import (
     layout_of,
     reach_of,
     same_device,
-    settle,
     target_of,
     there_plan,
 )
@@ -68,7 +67,7 @@ def reduce(
     if dtype is not None:
         dtype = named_dtype(dtype).newbyteorder("=")
     target = _target(out)
-    if target is not None and dtype is None and type(op) is str and op in UFUNCS:
+    if target is not None and dtype is None and isinstance(op, str) and op in UFUNCS:
         dtype = target.dtype  # a result on the device is never cast
     how, ladder = (variant, block), None
     if initial is ... and (out is None or isinstance(out, np.ndarray) or target is not None):
@@ -427,7 +426,7 @@ def _along(
         queue.join(target)
         _compute(queue, view, op, axes, target, initial)
     finally:
-        settle([view, target])
+        view.library.settle([view, target])
     if host is not None:
         np.copyto(host, asarray(made).get(), casting="unsafe")
         return host

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 
 from gpuopt import _core
 from gpuopt.arrays import inout
-from gpuopt.arrays.inout import FLOATS, Problem
+from gpuopt.arrays.inout import FLOATS, Problem, check_out, is_run, takes_result
 from gpuopt.arrays.libraries import View, quick_view
 from gpuopt.families import device_calls, engines
-from gpuopt.families.plans import apart, is_run, kernel_plan, named_like, weak_numbers
+from gpuopt.families.plans import kernel_plan, run, weak_numbers
 from gpuopt.util.float_state import in_default_float_state
 from gpuopt.util.literals import DeviceName, MatmulRung
 from gpuopt.util.names import misspelt, suggests
@@ -62,19 +62,17 @@ def _plan(a: Any, b: Any, variant: Any, out: Any, device: Any) -> _core.Plan | N
     if name not in FLOATS or weak_numbers(pair):
         return None
     dtype, shape = np.dtype(name), (*a.shape[:-1], *b.shape[1:])
-    if out is not None and not named_like(out, shape, dtype):
-        return None
+    if out is not None:
+        check_out(out, shape, dtype)
     head = ("matmul", "matmul", name, name)
     at = -1 if out is None else 3
     if _core.call_kind(head, variant, None, device) == "cpu" and variant is None:
         if out is not None and not (is_run(out) and out.dtype == dtype):
             return None
         return _core.Plan("numpy", (np.matmul, None, None, -1, 0, 1, at, True, False))
-    every = pair if out is None else (*pair, out)
-    if any(each.dtype != dtype or not is_run(each) for each in every):
+    if any(each.dtype != dtype or not is_run(each) for each in pair):
         return None
-    if out is not None and not all(apart(out, each, False) for each in pair):
-        return None
+    direct = out is not None and takes_result(out, dtype, pair)
     numbers = (math.prod(a.shape[:-1]), math.prod(b.shape[1:]), a.shape[-1])
     return kernel_plan(
         [(head, numbers, (a.nbytes, b.nbytes), math.prod(shape) * dtype.itemsize)],
@@ -82,6 +80,7 @@ def _plan(a: Any, b: Any, variant: Any, out: Any, device: Any) -> _core.Plan | N
         (dtype, shape, None, None, False, True),
         (variant, None, device),
         out=at,
+        direct=direct,
     )
 
 
@@ -93,12 +92,11 @@ def _matmul(a: Any, b: Any, variant: Any, out: Any, device: Any) -> Any:
         call = device_calls.described(matmul_problem, views)
         return device_calls.run(call, views, variant, None, out)
     problem = matmul_problem(a, b)
-    head = (problem.family, problem.op, problem.items, problem.result)
-    if variant is not None or _core.call_kind(head, None, None, device) != "cpu":
-        found = inout.run(problem, variant, None, device, out)
+    if variant is not None or _core.call_kind(problem.head, None, None, device) != "cpu":
+        found = run(problem, (variant, None, device), out)
         return found if out is not None or found.ndim else found[()]
     if out is not None:
-        inout.check_out(out, problem.shape, problem.dtype)
+        check_out(out, problem.shape, problem.dtype)
     with np.errstate(all="ignore"):
         found = np.matmul(*problem.inputs)
         if out is not None:

@@ -6,12 +6,14 @@ options, or None: the family's general function then runs the call, or raises th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gpuopt import _core
+from gpuopt.arrays.inout import Problem, check_out, takes_result
 
 _BY_VALUE = int(np.__version__.partition(".")[0]) < 2  # NumPy 1 promotes numbers by their value
 
@@ -22,27 +24,6 @@ Pass = tuple[Head, tuple[int, ...], tuple[int, ...], int]  # numbers, bytes of i
 def weak_numbers(values: Sequence[object]) -> bool:
     """Return whether some values are Python numbers that this NumPy promotes by their value."""
     return _BY_VALUE and any(type(each) in (int, float) for each in values)
-
-
-def named_like(out: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> bool:
-    """Return whether `out` can receive a result."""
-    return out.shape == shape and out.flags.writeable and np.can_cast(dtype, out.dtype, "same_kind")
-
-
-def is_run(array: np.ndarray) -> bool:
-    """Return whether a kernel can read an array in place, in C order."""
-    return array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative
-
-
-def apart(out: np.ndarray, array: np.ndarray, in_place: bool) -> bool:
-    """Return whether a kernel may write `out` while it reads an array.
-
-    With `in_place` the array may be `out` itself.
-    """
-    if not np.may_share_memory(out, array):
-        return True
-    same = out.ctypes.data == array.ctypes.data and out.strides == array.strides
-    return in_place and same and out.shape == array.shape and out.dtype == array.dtype
 
 
 def kernel_plan(
@@ -60,3 +41,34 @@ def kernel_plan(
     direct = direct and out >= 0
     fields = (tuple(passes), inputs, result, out, direct, factor, factor_dtype, *how)
     return _core.Plan("kernel", fields)
+
+
+def run(
+    problem: Problem,
+    how: tuple[Any, Any, Any],
+    out: np.ndarray | None = None,
+    *,
+    in_place: bool = False,
+) -> np.ndarray:
+    """Run a problem on host arrays; return `out`, or a new array.
+
+    With `in_place` an input may be `out`. `how` is (variant, block, device).
+    """
+    if out is not None:
+        check_out(out, problem.shape, problem.dtype)
+    inputs, numbers = problem.inputs, problem.numbers
+    strided = not all(each.flags.c_contiguous for each in inputs)
+    if strided and _core.call_kind(problem.head, *how) != "cpu":
+        inputs = tuple(np.ascontiguousarray(each) for each in inputs)
+        numbers = numbers[:2]  # without the strides
+    direct = out is not None and (in_place or takes_result(out, problem.dtype, inputs))
+    size = math.prod(problem.shape) * problem.dtype.itemsize
+    plan = kernel_plan(
+        [(problem.head, numbers, tuple(each.nbytes for each in inputs), size)],
+        tuple((k, 0) for k in range(len(inputs))),
+        (problem.dtype, problem.shape, None, None, False, False),
+        how,
+        out=-1 if out is None else len(inputs),
+        direct=direct,
+    )
+    return plan.run(*inputs, *(() if out is None else (out,)))

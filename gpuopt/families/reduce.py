@@ -44,7 +44,7 @@ def _plan(
     if initial is not ... and not (whole and initial and op != "prod"):  # 0 may be negative
         return None
     if whole and not reduce_axis.serves_whole(array, op, variant, dtype, out, block, device):
-        return _core.Plan("whole", ())
+        return reduce_axis.plan_whole(array, op, variant, dtype, out, block, device)
     if initial is not ...:
         return None
     return reduce_axis.plan_axis(
@@ -73,15 +73,16 @@ def _reduce(
     if isinstance(array, np.matrix) and axis is None and not keepdims:
         array = np.asarray(array)  # only results along axes differ
     plain = inout.array_in(array, "array")
-    if type(array) is not np.ndarray and type(op) is str:
+    if type(array) is not np.ndarray and isinstance(op, str):
         return _run(plain, op, axis, keepdims, variant, dtype, out, initial, block, device)
-    along = axis is not None or keepdims or (type(op) is str and op in reduce_axis.OTHERS)
+    along = axis is not None or keepdims or (isinstance(op, str) and op in reduce_axis.OTHERS)
     if along or reduce_axis.serves_whole(plain, op, variant, dtype, out, block, device):
         found = reduce_axis.reduce_axis(
             plain, op, axis, keepdims, variant, dtype, out, initial, block, device
         )
     else:
-        found = _core.reduce(plain, op, variant, dtype, out, initial, block, device)
+        whole = reduce_axis.plan_whole(plain, op, variant, dtype, out, block, device)
+        found = whole.run(plain, *(None,) * 5, out, initial)
     return found if initial is ... else _started(found, plain, op, axis, keepdims, initial)
 
 

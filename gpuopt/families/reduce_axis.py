@@ -22,7 +22,7 @@ from gpuopt.families.axis_plan import (
     memory_order,
     scheme_of,
 )
-from gpuopt.families.plans import apart, is_run, kernel_plan
+from gpuopt.families.plans import kernel_plan
 from gpuopt.util.errors import AxisError
 from gpuopt.util.float_state import in_default_float_state
 from gpuopt.util.names import unknown_name
@@ -82,7 +82,7 @@ def serves_whole(
     given, result = array.dtype, None
     if dtype is None and out is None and given.char in _ON_LADDER:  # most calls
         return False
-    if type(op) is not str or op not in UFUNCS or not supported(given):
+    if not isinstance(op, str) or op not in UFUNCS or not supported(given):
         return False
     if dtype is not None:
         result = named_dtype(dtype)
@@ -95,12 +95,33 @@ def serves_whole(
     return not on_cpu(None, None, device)
 
 
+def plan_whole(
+    array: np.ndarray, op: str, variant: Any, dtype: object, out: Any, block: Any, device: Any
+) -> _core.Plan:
+    """Plan a reduction of a whole host array on the ladder; raise for what it does not serve."""
+    check_op(op)
+    check_dtype(array.dtype)
+    given = array.dtype.newbyteorder("=")
+    result = result_dtype(op, given, dtype, out.dtype if isinstance(out, np.ndarray) else None)
+    if out is not None:
+        check_out(out, (), op, dtype, result)
+    head = ("reduce", op, name_of(given), name_of(result))
+    converts = dtype is not None or out is not None
+    return _core.Plan("whole", (head, converts, variant, block, device))
+
+
 def check_op(op: object) -> None:
     """Raise for an unknown operation."""
     if not isinstance(op, str):
         raise TypeError(f"op: must be a string, not {op!r}")
     if op not in UFUNCS and op not in OTHERS:
         raise ValueError(unknown_name("op", op, "an operation", (*UFUNCS, *OTHERS)))
+
+
+def check_dtype(dtype: np.dtype) -> None:
+    """Raise TypeError for elements that no kernel reads."""
+    if not supported(dtype):
+        raise TypeError(f"array: dtype {dtype} is not supported; {TYPES} (array.astype(...))")
 
 
 def axes_of(axis: object, ndim: int, op: str) -> tuple[int, ...]:
@@ -222,8 +243,8 @@ def _plan_of(
         steps = dict(zip(kept, layout.steps, strict=True))
         strides = tuple(steps.get(k, 1) * dtype.itemsize for k in left)
         view = (shape, strides, layout.result * dtype.itemsize)
-    direct = out is not None and view is None and is_run(out) and out.dtype == dtype
-    direct = direct and (convert is not None or apart(out, array, False))
+    read = (array,) if convert is None else ()
+    direct = out is not None and view is None and inout.takes_result(out, dtype, read)
     plan = kernel_plan(
         [(one.kernel, one.numbers, (one.bytes,), one.result_bytes) for one in scheme.passes],
         ((0, layout.start) if convert is None else (0, layout.start, convert, order),),
@@ -385,8 +406,7 @@ def reduce_axis(
     """Reduce an array along axes; the arguments are `gpuopt.reduce`'s."""
     check_op(op)
     array = inout.array_in(array, "array")
-    if not supported(array.dtype):
-        raise TypeError(f"array: dtype {array.dtype} is not supported; {TYPES} (array.astype(...))")
+    check_dtype(array.dtype)
     axes = axes_of(axis, array.ndim, op)
     if op in OTHERS and initial is not ...:
         raise ValueError(f"initial: op={op!r} takes none")

@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 
 from gpuopt import _core
 from gpuopt.arrays import inout
-from gpuopt.arrays.inout import NUMBERS, Problem
+from gpuopt.arrays.inout import NUMBERS, Problem, check_out, is_run, takes_result
 from gpuopt.arrays.libraries import View, quick_view
 from gpuopt.families import device_calls, engines
 from gpuopt.families.device_axes import in_c_order
-from gpuopt.families.plans import apart, is_run, kernel_plan, named_like
+from gpuopt.families.plans import kernel_plan, run
 from gpuopt.families.transpose import transpose
 from gpuopt.util.checks import whole
 from gpuopt.util.errors import AxisError
@@ -203,7 +203,9 @@ def _plan(
     outputs, numbers = stencil1d_numbers(turned, radius, mode, beyond)
     made = (*turned[:-1], outputs)
     shape = tuple(made[k] for k in back)
-    if (moved and a.nbytes > MOVED) or (out is not None and not named_like(out, shape, dtype)):
+    if out is not None:
+        check_out(out, shape, dtype)
+    if moved and a.nbytes > MOVED:
         return None
     _core.call_kind(head, variant, block, device)
     in_place = not moved and is_run(a) and a.dtype == dtype
@@ -214,10 +216,8 @@ def _plan(
         ready = is_run(weights) and weights.dtype == given and not finite
         taps = (2, 0) if ready else (2, 0, given, None, False, finite)
     size = 0 if weights is None else weights.size
-    direct = out is not None and not moved and is_run(out) and out.dtype == dtype
-    if direct:
-        direct = not in_place or apart(out, a, False)
-        direct = direct and (weights is None or apart(out, weights, False))
+    read = ([a] if in_place else []) + ([] if weights is None else [weights])
+    direct = out is not None and not moved and takes_result(out, dtype, read)
     steps = tuple(in_c_order(made, dtype)[k] for k in back)
     return kernel_plan(
         [
@@ -269,9 +269,9 @@ def _stencil1d(
     problem = stencil1d_problem(_turned(a, there), radius, weights, mode, cval)
     moved_out = None
     if out is not None:
-        inout.check_out(out, tuple(problem.shape[k] for k in back), problem.dtype)
+        check_out(out, tuple(problem.shape[k] for k in back), problem.dtype)
         moved_out = np.moveaxis(out, axis, -1)
-    result = inout.run(problem, variant, block, device, moved_out)
+    result = run(problem, (variant, block, device), moved_out)
     return out if out is not None else _turned(result, back)
 
 

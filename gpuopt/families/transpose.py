@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike
 
 from gpuopt import _core
 from gpuopt.arrays import inout
-from gpuopt.arrays.inout import Problem
+from gpuopt.arrays.inout import Problem, apart, check_out, takes_result
 from gpuopt.arrays.libraries import View, check_device, quick_view
 from gpuopt.families import device_calls, engines
 from gpuopt.families.axis_plan import memory_order
 from gpuopt.families.device_axes import copy_of
-from gpuopt.families.plans import apart, kernel_plan, named_like
+from gpuopt.families.plans import kernel_plan, run
 from gpuopt.util.errors import AxisError
 from gpuopt.util.literals import DeviceName, TransposeRung
 from gpuopt.util.names import misspelt, suggests
@@ -144,15 +144,14 @@ def _plan(a: Any, axes: Any, variant: Any, out: Any, block: Any, device: Any) ->
     word = WORDS.get(a.dtype.itemsize)
     order = permutation(axes, a.ndim)
     shape = tuple(a.shape[k] for k in order)
-    if word is None or (out is not None and not named_like(out, shape, a.dtype)):
+    if word is None:
         return None
+    if out is not None:
+        check_out(out, shape, a.dtype)
     head = ("transpose", "move", word, word)
     on_cpu = _core.call_kind(head, None, block, device) == "cpu"
     direct = out is None or (
-        out.dtype == a.dtype
-        and out.flags.c_contiguous
-        and not out.ctypes.data % min(a.itemsize, 8)
-        and apart(out, a, False)
+        takes_result(out, a.dtype, (a,)) and not out.ctypes.data % min(a.itemsize, 8)
     )
     at = -1 if out is None else 3  # of `out` among the arguments
     memory, turned = memory_order(a.shape, a.strides)
@@ -166,7 +165,7 @@ def _plan(a: Any, axes: Any, variant: Any, out: Any, block: Any, device: Any) ->
             (None, block, device),
             out=at,
         )
-    in_place = out is not None and not apart(out, a, False)
+    in_place = out is not None and not apart(out, a)
     if on_cpu and block is None and not in_place and a.nbytes <= COPIED:
         return _core.Plan("copy", (0, order, at))
     return None
@@ -277,22 +276,18 @@ def _transpose(a: Any, axes: Any, variant: Any, out: Any, block: Any, device: An
         )
     a = inout.array_in(a, "a")
     problem = transpose_problem(a, axes, copy=copy)
+    how = (variant, block, device)
     if out is None:
-        result = np.empty(problem.shape, a.dtype)
-        inout.run(problem, variant, block, device, result.view(problem.dtype))
-        return result
-    inout.check_out(out, problem.shape, a.dtype)
-    (run,) = problem.inputs
-    moved = out.flags.c_contiguous and out.dtype == a.dtype and out.ctypes.data == run.ctypes.data
-    if moved and run.size and _turns_in_place(problem.numbers, variant):
-        _core.call(problem.on(out.view(problem.dtype)), variant, block, device)
-        return out
-    in_place = inout.takes_in_place(out, a.dtype, problem.inputs)
-    if in_place and out.view(problem.dtype).flags.aligned:
-        inout.run(problem, variant, block, device, out.view(problem.dtype))
+        return run(problem, how).view(a.dtype)
+    check_out(out, problem.shape, a.dtype)
+    (items,) = problem.inputs
+    in_place = out.flags.c_contiguous and out.dtype == a.dtype
+    in_place = in_place and out.ctypes.data == items.ctypes.data and items.size > 0
+    in_place = in_place and _turns_in_place(problem.numbers, variant)
+    if in_place or (out.dtype == a.dtype and out.flags.c_contiguous):
+        run(problem, how, out.view(problem.dtype), in_place=in_place)
     else:
-        result = inout.run(problem, variant, block, device)
-        np.copyto(out, result.view(a.dtype), casting="same_kind")
+        np.copyto(out, run(problem, how).view(a.dtype), casting="same_kind")
     return out
 
 

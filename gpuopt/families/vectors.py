@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike
 
 from gpuopt import _core
 from gpuopt.arrays import inout
-from gpuopt.arrays.inout import FLOATS, NUMBERS, Problem
+from gpuopt.arrays.inout import FLOATS, NUMBERS, Problem, apart, check_out
 from gpuopt.arrays.libraries import View, check_device, quick_view, view_of
 from gpuopt.families import device_calls, engines
 from gpuopt.families.device_axes import broadcast_strides, in_c_order, spread, strides_of
 from gpuopt.families.device_calls import asarray, reach_of, there_plan
-from gpuopt.families.plans import apart, kernel_plan, named_like, weak_numbers
+from gpuopt.families.plans import kernel_plan, run, weak_numbers
 from gpuopt.util.float_state import in_default_float_state
 from gpuopt.util.literals import DeviceName, VectorRung
 from gpuopt.util.names import misspelt, suggests
@@ -217,8 +217,8 @@ def _planned_vector(
         return None
     dtype = np.dtype(found.newbyteorder("=").name)
     shape = _together(*map(np.shape, operands))
-    if out is not None and not named_like(out, shape, dtype):
-        return None
+    if out is not None:
+        check_out(out, shape, dtype)
     head = (family, family, dtype.name, dtype.name)
     on_cpu = _core.call_kind(head, variant, block, device) == "cpu"
     ready = all(
@@ -232,7 +232,7 @@ def _planned_vector(
     straight = len(arrays) == 2 and all(
         each.shape == shape and each.flags.c_contiguous for each in arrays
     )
-    if out is not None and not all(apart(out, each, on_cpu) for each in arrays):
+    if out is not None and not all(apart(out, each, in_place=on_cpu) for each in arrays):
         ready = False
     order = sorted(range(len(shape)), key=lambda k: -abs(made[k]))
     axes = _axes(
@@ -378,7 +378,7 @@ def _add(x: Any, y: Any, variant: Any, out: Any, block: Any, device: Any) -> Any
     if views:
         call = device_calls.described(add_problem, views)
         return device_calls.run(call, views, variant, block, out, in_place=True)
-    return inout.run(add_problem(x, y), variant, block, device, out)
+    return run(add_problem(x, y), (variant, block, device), out)
 
 
 def _saxpy(a: Any, x: Any, y: Any, variant: Any, out: Any, block: Any, device: Any) -> Any:
@@ -391,7 +391,7 @@ def _saxpy(a: Any, x: Any, y: Any, variant: Any, out: Any, block: Any, device: A
         else:
             call = device_calls.described(_saxpy_by, views, a)
         return device_calls.run(call, views, variant, block, out, in_place=True)
-    return inout.run(saxpy_problem(a, x, y), variant, block, device, out)
+    return run(saxpy_problem(a, x, y), (variant, block, device), out)
 
 
 _OTHERS = ("variant", "out", "block", "device")

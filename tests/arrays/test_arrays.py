@@ -450,7 +450,7 @@ def test_unaligned_out_is_written_through_a_temporary():
     raw, x = np.zeros(6 * 4 + 1, np.uint8), np.arange(6, dtype=np.float32)
     for at in (0, 1):
         out = raw[at : at + 24].view(np.float32)
-        assert inout.takes_in_place(out, out.dtype, (x,)) == out.flags.aligned
+        assert inout.takes_result(out, out.dtype, (x,)) == out.flags.aligned
         assert gpuopt.add(x, x, out=out, device="cpu") is out and (out == x + x).all()
     assert not out.flags.aligned
 

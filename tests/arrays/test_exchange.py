@@ -334,7 +334,8 @@ def test_misuse_of_private_functions_raises(fake_cuda):
         """
         dtypes = libraries._dlpack_dtypes()
         assert _core.know(Tensor, None, dtypes, str) is False  # it has no such table
-        for wrong in ((7, None), (swift,), (swift, None, 7), (swift, None, dtypes, 7), (swift, None, 7, str)):
+        of_three = (swift, None, 7), (swift, None, dtypes, 7), (swift, None, 7, str)
+        for wrong in ((7, None), (swift,), *of_three):
             caught(TypeError, lambda: _core.know(*wrong), "know() takes")
         assert _core.borrow(items) is None is _core.borrow(Tensor(items))
         view = libraries.view_of(swift(items), "x")

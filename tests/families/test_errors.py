@@ -97,12 +97,13 @@ def test_unknown_operations(device, op):
 
 def test_a_nul_does_not_end_a_name():
     for argument, names in {
-        "op": {"op": "sum\0"},
         "device": {"device": "cpu\0"},
         "variant": {"variant": "serial\0x"},
     }.items():
         with pytest.raises(ValueError, match=rf"^{argument}: .*NUL character"):
             gpuopt.reduce(ARRAY, **names)
+    with pytest.raises(ValueError, match=r"^op: 'sum\\x00' is not an operation"):
+        gpuopt.reduce(ARRAY, op="sum\0")
     with pytest.raises(ValueError, match="NUL character"):
         gpuopt.available("cpu\0")
 
@@ -266,9 +267,9 @@ def test_wrong_outs(device):
         (3.0, TypeError, "out: .*ArrayType"),
         (np.float64(3), TypeError, "out: .*ArrayType"),
         ((np.zeros(()),), TypeError, "out: .*ArrayType"),
-        (np.zeros(1), ValueError, "out: .*wrong number of dimensions.*found 1.*expected 0"),
-        (np.zeros((1, 1)), ValueError, "out: .*found 2"),
-        (np.zeros(0), ValueError, "out: .*found 1"),
+        (np.zeros(1), ValueError, r"out: has shape \(1,\), but the result has \(\)"),
+        (np.zeros((1, 1)), ValueError, r"out: has shape \(1, 1\)"),
+        (np.zeros(0), ValueError, r"out: has shape \(0,\)"),
         (fixed, ValueError, "out: .*read-only"),
         (np.array(None), TypeError, "out: dtype object is not supported"),
         (np.array("abc"), TypeError, "out: dtype .*U3 is not supported"),
@@ -295,8 +296,6 @@ def test_the_signature():
         gpuopt.reduce(ARRAY, "sum", 7)
     with pytest.raises(TypeError, match="axes"):
         gpuopt.reduce(ARRAY, axes=0)
-    with pytest.raises(TypeError, match="8"):
-        gpuopt._core.reduce(ARRAY)
     assert "unknown" not in inspect.signature(gpuopt.reduce).parameters
     assert gpuopt.reduce(array=ARRAY, op="max", variant=None, dtype=None, out=None, block=None) == 9
 

@@ -14,7 +14,9 @@ from conftest import KINDS, on, run_python
 
 import gpuopt
 from gpuopt import _core
+from gpuopt.arrays import inout
 from gpuopt.catalog.devices import device as describe
+from gpuopt.families import plans
 from gpuopt.measure import ceilings, ladder as ladder_module, roofline
 from gpuopt.measure.ceilings import Ceiling
 from gpuopt.measure.race import Effort
@@ -84,11 +86,12 @@ class problem:
 
     def __init__(self, device, words, output, n, repeats):
         self.device, self.result = device, np.full(output, 0xFFFFFFFF, np.uint32)
-        self.tuple = ("roofline", "words", "uint32", "uint32", (words,), self.result, (n, repeats))
+        shape, dtype = self.result.shape, self.result.dtype
+        head = ("roofline", "words", "uint32", "uint32")
+        self.problem = inout.Problem(*head, (words,), shape, dtype, (n, repeats))
 
     def run(self, rung):
-        _core.call(self.tuple, rung, None, self.device)
-        return self.result
+        return plans.run(self.problem, (rung, None, self.device), self.result)
 
 
 @pytest.mark.parametrize(

@@ -82,14 +82,14 @@ static void put_text(struct key *key, PyObject *text);
 static void put_view(struct key *key, const struct py_view_items *view) {
     const PyArray_Descr *descr = (const PyArray_Descr *)view->dtype;
     const uint64_t item = PyArray_DescrCheck(view->dtype) ? (uint64_t)PyDataType_ELSIZE(descr) : 0;
-    if (view->waits || !item || !is_plain_type(descr->type_num) || view->address % item ||
+    if (!item || !is_plain_type(descr->type_num) || view->address % item ||
         !PyTuple_CheckExact(view->shape) ||
         (view->strides != Py_None && !PyTuple_CheckExact(view->strides))) {
         key->fails = true;
         return;
     }
-    put(key,
-        'V' | (uint64_t)(view->read_only != 0) << 8 | (uint64_t)(unsigned)descr->type_num << 32);
+    put(key, 'V' | (uint64_t)(view->read_only != 0) << 8 | (uint64_t)(view->waits != 0) << 9 |
+                 (uint64_t)(unsigned)descr->type_num << 32);
     put_text(key, view->device);
     put_tuple(key, view->shape);
     if (view->strides != Py_None)
@@ -182,7 +182,7 @@ static void put_option(struct key *key, PyObject *value) {
         put(key, 'E');
     } else if (PyBool_Check(value)) {
         put(key, value == Py_True ? 'T' : 'F');
-    } else if (PyUnicode_CheckExact(value)) {
+    } else if (PyUnicode_Check(value)) { /* numpy.str_, too */
         put_text(key, value);
     } else if (PyTuple_CheckExact(value)) {
         const Py_ssize_t count = PyTuple_Size(value);

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Calls this small keep the GIL. */
-enum { SMALL_BYTES = 1 << 16, SMALL_ADDITIONS = 1 << 20 };
+enum { SMALL_ADDITIONS = 1 << 20 }; /* up to which a call keeps the GIL */
 enum { PASSES_MAX = 8, AXES_MAX = 64 /* NumPy's */ };
 
 /* An input: an argument in place, converted first, a number, or a constant array. */
@@ -62,6 +61,7 @@ struct plan {
     struct py_there *there;
     struct numpy numpy;
     struct copy copy;
+    struct py_whole whole;
 };
 
 int py_is_plan(const struct py_state *state, PyObject *object) {
@@ -241,13 +241,17 @@ static int make_resident(struct plan *self, PyObject *fields) {
     return self->there ? 0 : -1;
 }
 
+static int make_whole(struct plan *self, PyObject *fields) {
+    return py_whole_new(py_state_of(self->module), fields, &self->whole);
+}
+
 static PyObject *plan_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
     static char *keys[] = {"kind", "fields", NULL};
     static int (*const makers[])(struct plan *, PyObject *) = {[KERNEL] = make_kernel,
                                                                [NUMPY] = make_numpy,
                                                                [COPY] = make_copy,
                                                                [RESIDENT] = make_resident,
-                                                               [WHOLE] = NULL};
+                                                               [WHOLE] = make_whole};
     static const char *const names[] = {"kernel", "numpy", "copy", "resident", "whole"};
     const char *name;
     PyObject *fields;
@@ -263,7 +267,7 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *arguments, PyObject *key
         return NULL;
     self->module = Py_NewRef(PyType_GetModule(type));
     self->kind = kind;
-    if (makers[kind] && makers[kind](self, fields))
+    if (makers[kind](self, fields))
         Py_CLEAR(self);
     return (PyObject *)self;
 }
@@ -419,7 +423,7 @@ static int run_on(struct py_state *state, const struct kernel *kernel, struct ru
         return -1;
     enum status status;
     py_recording_begin(state, queue);
-    if (queue->device->capabilities & DEVICE_HOST_MEMORY && kernel->bytes <= SMALL_BYTES) {
+    if (queue->device->capabilities & DEVICE_HOST_MEMORY && kernel->bytes <= PY_SMALL_BYTES) {
         const float_state before = float_state_enter();
         status = run_passes(kernel, queue, run);
         float_state_leave(before);
@@ -546,12 +550,8 @@ PyObject *py_plan_run(PyObject *plan, PyObject *const *arguments, PyObject *cons
         return run_copy(py_state_of(self->module), &self->copy, arguments);
     case RESIDENT:
         return py_there_run(self->there, py_state_of(self->module), arguments, operands);
-    default: {
-        /* of gpuopt.reduce: array, op, variant, dtype, out, initial, block, device */
-        PyObject *const whole[] = {arguments[0], arguments[1], arguments[4], arguments[5],
-                                   arguments[6], arguments[7], arguments[8], arguments[9]};
-        return py_reduce(self->module, whole, 8);
-    }
+    default:
+        return py_whole_run(&self->whole, py_state_of(self->module), arguments);
     }
 }
 
@@ -570,7 +570,8 @@ static bool reads_arrays(const struct kernel *kernel, PyObject *const *arguments
 /* Runs a plan of arrays or, on a device, of Views. */
 static PyObject *plan_run(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
     const struct plan *plan = (struct plan *)self;
-    const bool runs = plan->kind == KERNEL ? reads_arrays(plan->kernel, arguments, count)
+    const bool runs = plan->kind == KERNEL  ? reads_arrays(plan->kernel, arguments, count)
+                      : plan->kind == WHOLE ? py_whole_reads(arguments, count)
                       : plan->kind == RESIDENT
                           ? py_there_reads(plan->there, py_state_of(plan->module), arguments, count)
                           : false;
@@ -600,7 +601,8 @@ static PyType_Slot plan_slots[] = {
      "\"kernel\": (passes, inputs, result, out, direct, factor, factor's dtype, variant, block,\n"
      "device). \"numpy\": (function, first or None, its keywords, factor, x, y, out, scalar, "
      "reuses).\n"
-     "\"copy\": (array, order of axes, out). \"whole\": (), of gpuopt.reduce.\n"
+     "\"copy\": (array, order of axes, out). \"whole\": (head, whether elements may be converted,\n"
+     "variant, block, device), of gpuopt.reduce's arguments.\n"
      "\"resident\": (head, numbers, inputs, (bytes of the output, reach), out, out is on the "
      "host,\n"
      "shape, dtype, factor, factor's dtype, variant, block, device). Its inputs: (argument or\n"

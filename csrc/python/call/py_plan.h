@@ -4,6 +4,8 @@
 
 #include "../py_core.h"
 
+enum { PY_SMALL_BYTES = 1 << 16 }; /* calls on the host this small keep the GIL */
+
 /* Runs a plan on the arguments of a call; in `operands` the arrays on devices are Views. Returns
  * NULL without an exception if a number does not fit the type of the arrays, or arrays on a device
  * lie otherwise: the general function is to run. */
@@ -33,6 +35,19 @@ struct py_new {
  * references. NULL as above. */
 PyObject *py_known_new(struct py_state *state, const struct py_view_items *first,
                        const struct py_new *given, struct py_view_items *to);
+
+/* py_whole.c: the plan of a reduction of a whole array of the host. */
+struct py_whole {
+    enum py_operation operation;
+    enum dtype given, result;
+    struct py_target target;
+};
+/* fields: (head, whether elements may be converted, variant, block, device). */
+int py_whole_new(struct py_state *state, PyObject *fields, struct py_whole *whole);
+/* Whether these are gpuopt.reduce's arguments up to `initial`. */
+bool py_whole_reads(PyObject *const *arguments, Py_ssize_t count);
+PyObject *py_whole_run(const struct py_whole *whole, struct py_state *state,
+                       PyObject *const *arguments);
 
 /* py_there.c: the plan of a call on arrays of a device. */
 struct py_there;

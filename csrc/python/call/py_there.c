@@ -170,6 +170,7 @@ struct running {
     struct ops_call call;
     union py_number numbers[OPS_INPUTS_MAX];
     struct py_streams streams;
+    bool waits; /* an array may be released only after the work */
 };
 
 static const struct py_view_items *items_of(PyObject *view) {
@@ -187,10 +188,10 @@ static int is_apart(const struct reach *in, unsigned long long input, const stru
     return (low > out->low ? low : out->low) >= (high < out->high ? high : out->high);
 }
 
-/* Whether an array is on the plan's device and aligned, and nobody need wait for its work. */
+/* Whether an array is on the plan's device and aligned. */
 static int fits(const struct py_there *there, const struct py_view_items *array,
                 const struct reach *reach) {
-    return !array->waits && array->address % reach->alignment == 0 &&
+    return array->address % reach->alignment == 0 &&
            (array->device == there->device || PyUnicode_Compare(array->device, there->device) == 0);
 }
 
@@ -230,6 +231,7 @@ static int place_inputs(const struct py_there *there, PyObject *const *arguments
         if (call->input_bytes[i])
             call->inputs[i] = (void *)((uintptr_t)call->inputs[i] + (uintptr_t)array->address);
         add_stream(&run->streams, array->stream, input->constant);
+        run->waits |= array->waits;
     }
     union py_number factor;
     if (there->factor >= 0) {
@@ -240,12 +242,30 @@ static int place_inputs(const struct py_there *there, PyObject *const *arguments
     return 1;
 }
 
+/* Waits for the work on arrays that may be released only after it; keeps a pending exception. */
+static int settle(const struct py_there *there, PyObject *const *operands) {
+    PyObject *type, *value, *traceback, *views = PyList_New(0), *done = NULL;
+    PyErr_Fetch(&type, &value, &traceback);
+    for (unsigned i = 0; views && i < there->call.input_count; i++)
+        if (!there->inputs[i].is_number &&
+            PyList_Append(views, view_of(&there->inputs[i], operands)))
+            Py_CLEAR(views);
+    if (views)
+        done =
+            PyObject_CallMethod(items_of(PyList_GetItem(views, 0))->library, "settle", "O", views);
+    Py_XDECREF(views);
+    Py_XDECREF(done);
+    if (type)
+        PyErr_Restore(type, value, traceback);
+    return done ? 0 : -1;
+}
+
 /* Enqueues the call; 0 if the output does not fit, -1 with an exception. */
 static int enqueue(const struct py_there *there, struct py_state *state, PyObject *const *operands,
                    const struct py_view_items *out, struct running *run) {
     const struct py_queued queued = {&there->target, &run->call, &run->streams, there->result,
                                      NULL};
-    if (!fits(there, out, &there->reach) || out->read_only)
+    if (!fits(there, out, &there->reach) || out->read_only || out->waits)
         return 0;
     for (unsigned i = 0; i < run->call.input_count; i++) {
         const struct input *input = &there->inputs[i];
@@ -256,7 +276,8 @@ static int enqueue(const struct py_there *there, struct py_state *state, PyObjec
     }
     run->call.output = (void *)(uintptr_t)out->address;
     add_stream(&run->streams, out->stream, false);
-    return py_call_queue(state, &queued) ? -1 : 1;
+    const int failed = py_call_queue(state, &queued); /* a part may be enqueued */
+    return (run->waits && settle(there, operands)) || failed ? -1 : 1;
 }
 
 /* Waits for the result, and writes it to an array on the host. */
