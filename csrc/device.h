@@ -151,9 +151,9 @@ struct device_box {
     struct device_axes axes; /* the smallest step first */
 };
 
-/* Elements that the cpu reduces to one result before it combines results. Streamed arrays are cut
- * at the same boundaries: other cuts would round sums differently. */
-enum { DEVICE_SEGMENT = 1 << 22 };
+/* Elements of a subtree in the cpu's reductions. Streamed arrays are cut at multiples: other cuts
+ * would round sums differently, and larger pieces would leave a core's cache. */
+enum { DEVICE_SUBTREE = 1 << 16 };
 
 /* Host bytes to copy to a device: memory, or a reader that returns the next bytes (arrays that are
  * not contiguous are read in chunks). */

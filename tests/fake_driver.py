@@ -223,7 +223,9 @@ class graph:
         graph.writes += 1
 torch.autograd.graph = graph
 torch.empty = lambda shape, dtype, device: tensor(np.empty(shape, dtype))
-torch.int64, torch.int32, torch.device = np.int64, np.int32, str
+torch.device = str
+for name in ("bool", "int32", "int64", "float32", "float64"):
+    setattr(torch, name, np.dtype(name))
 torch._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda index: 0x6600)
 sys.modules["torch"] = torch
 """

@@ -35,7 +35,7 @@ static enum status reduce_box(struct ops_queue *queue, const struct ops_choice *
 }
 
 /* Reduces an array that NumPy has to convert, on the cpu: chunk by chunk, then the chunks' results,
- * as cpu_reduce.c combines its segments. */
+ * as cpu_reduce.c combines its subtrees. */
 static enum status reduce_chunks(struct ops_queue *queue, const struct ops_choice *choice,
                                  const struct device_source *source, uint64_t n,
                                  void *accumulator) {
@@ -43,16 +43,15 @@ static enum status reduce_chunks(struct ops_queue *queue, const struct ops_choic
     const struct device_ops *ops = queue->device->ops;
     const size_t item = dtype_size(choice->signature->items);
     const size_t result = dtype_size(choice->signature->accumulator);
-    const uint64_t chunks = ceil_div(n, DEVICE_SEGMENT);
+    const uint64_t chunks = ceil_div(n, DEVICE_SUBTREE);
     device_address buffer = 0, results = 0;
     enum status status =
-        ops->alloc(queue->device, (n < DEVICE_SEGMENT ? n : DEVICE_SEGMENT) * item, &buffer);
+        ops->alloc(queue->device, (n < DEVICE_SUBTREE ? n : DEVICE_SUBTREE) * item, &buffer);
     if (!status)
         status = ops->alloc(queue->device, chunks * result, &results);
     for (uint64_t chunk = 0; chunk < chunks && !status; chunk++) {
-        const uint64_t count = n - chunk * DEVICE_SEGMENT < DEVICE_SEGMENT
-                                   ? n - chunk * DEVICE_SEGMENT
-                                   : DEVICE_SEGMENT;
+        const uint64_t left = n - chunk * DEVICE_SUBTREE;
+        const uint64_t count = left < DEVICE_SUBTREE ? left : DEVICE_SUBTREE;
         status = ops->copy_in(queue->device, buffer, source, count * item);
         if (!status)
             status = reduce_there(queue, choice, buffer, count,

@@ -101,7 +101,9 @@ enum {
 _Static_assert(CHUNK / (ORDERLESS_BYTES / sizeof(uint16_t)) <= 128,
                "a lane's share of a chunk of bytes is added up in 16 bits");
 _Static_assert(CHUNK / ORDERLESS_BYTES <= UINT8_MAX, "and of bools in 8");
-_Static_assert(SEGMENT_CHUNKS *CHUNK == DEVICE_SEGMENT, "ops_reduce.c's pieces are segments");
+_Static_assert(DEVICE_SUBTREE % CHUNK == 0 &&
+                   !(DEVICE_SUBTREE / CHUNK & (DEVICE_SUBTREE / CHUNK - 1)),
+               "ops_reduce_call.c's pieces are subtrees");
 
 struct functions;
 
@@ -533,14 +535,22 @@ static enum status run_turns(struct device *device, const struct turn *whole, in
     return STATUS_OK;
 }
 
+/* Whether the first elements of bools decide the result: an `or` with a true one, an `and` with a
+ * false one. */
+static bool decides(const struct functions *functions, const char *items) {
+    if (functions->combine == combine_or_bool)
+        return memchr(items, 1, LEAF);
+    return functions->combine == combine_and_bool && memchr(items, 0, LEAF);
+}
+
 static enum status cpu_reduce_simd(struct device *device, const struct cpu_kernel *kernel,
                                    void **arguments) {
     const struct functions *functions = kernel->data;
     const char *items = (const char *)(uintptr_t) * (const device_address *)arguments[0];
     void *result = (void *)(uintptr_t) * (const device_address *)arguments[1];
     const uint64_t n = *(const uint64_t *)arguments[2];
-    if (n <= CHUNK) {
-        functions->chunk[cpu_isa()](functions, items, n, result, true);
+    if (n <= CHUNK || decides(functions, items)) {
+        functions->chunk[cpu_isa()](functions, items, n <= CHUNK ? n : LEAF, result, true);
         return STATUS_OK;
     }
     const struct turn whole = {.functions = functions, .items = items, .n = n};
@@ -565,7 +575,7 @@ static enum status cpu_reduce_box(struct device *device, const struct cpu_kernel
     return status;
 }
 
-/* The same tree over the results of segments that were reduced one by one: an array that is read in
+/* The same tree over the results of subtrees that were reduced one by one: an array that is read in
  * chunks returns the same bits as a contiguous one. Arguments: accumulators, result, count.
  */
 static enum status cpu_join(struct device *device, const struct cpu_kernel *kernel,
