@@ -6,12 +6,12 @@
 
 #include <string.h>
 
-#define WORDS(WORD)                                                                            \
-    WORD(_view)                                                                                \
-    WORD(requires_grad)                                                                        \
-    WORD(is_neg)                                                                               \
-    WORD(is_conj) WORD(new_empty) WORD(dtype) WORD(data) WORD(ptr) WORD(device_id) WORD(shape) \
-        WORD(strides)
+#define WORDS(WORD)     \
+    WORD(_view)         \
+    WORD(requires_grad) \
+    WORD(is_neg)        \
+    WORD(is_conj)       \
+    WORD(new_empty) WORD(dtype) WORD(data) WORD(ptr) WORD(device_id) WORD(shape) WORD(strides)
 enum word {
 #define WORD(name) WORD_##name,
     WORDS(WORD) WORD_COUNT
