@@ -98,7 +98,7 @@ def serves_whole(
 def plan_whole(
     array: np.ndarray, op: str, variant: Any, dtype: object, out: Any, block: Any, device: Any
 ) -> _core.Plan:
-    """Plan a reduction of a whole host array on the ladder; raise for what it does not serve."""
+    """Plan a reduction of a whole host array on the ladder; raise for unsupported arguments."""
     check_op(op)
     check_dtype(array.dtype)
     given = array.dtype.newbyteorder("=")

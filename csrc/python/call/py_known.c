@@ -264,7 +264,7 @@ static PyObject *new_own(struct py_state *state, const struct py_new *given,
     return made;
 }
 
-/* Of the type's own dtype, or of another one. */
+/* Passes a dtype only if it differs from the first array's. */
 static PyObject *new_exchanged(struct py_state *state, const struct known *type,
                                const struct py_view_items *first, const struct py_new *given,
                                struct py_view_items *to) {
