@@ -49,6 +49,8 @@ class _Reduce(_Stored, total=False):
     initial: Any
     blocks: int | None
     split_every: int | dict[int, int] | None
+    group: Any
+    timeout: float | None
 
 class _Transpose(_Stored, total=False):
     variant: TransposeRung | int | None

@@ -66,4 +66,5 @@ _SERVED = {
     "split_every": "is for Dask arrays only; leave it out",
     "memory_limit": "is for arrays in files (numpy.memmap, HDF5, Zarr); leave it out",
     "progress": "is for arrays in files (numpy.memmap, HDF5, Zarr); leave it out",
+    "timeout": "is for a group of ranks; pass group=, or leave it out",
 }

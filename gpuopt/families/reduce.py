@@ -111,6 +111,8 @@ def reduce(
     split_every: int | dict[int, int] | None = None,
     memory_limit: int | str | None = None,
     progress: Callable[[str, float], None] | None = None,
+    group: Any = None,
+    timeout: float | None = None,
     **unknown: Any,
 ) -> Any:
     """Reduce an array to one value on a rung of the reduction ladder, or along axes.
@@ -184,6 +186,11 @@ def reduce(
         For an array in a file: bytes of memory, or text as "2GiB". Default: 512 MiB.
     progress : callable, optional
         For an array in a file: called with a text and the completed share, from 0 to 1.
+    group : optional
+        A group of torch.distributed or a communicator of mpi4py; all its ranks make this call.
+        Their arrays count as one along the first axis; each rank receives the result, on the host.
+    timeout : float, optional
+        Seconds to wait for the ranks of `group`. Default: 60.
 
     Returns
     -------
@@ -253,10 +260,10 @@ def reduce(
     if unknown:
         raise misspelt(reduce, unknown)
     launch = block if blocks is None else (block, blocks)
-    if not (split_every is memory_limit is progress is None):
+    if not (split_every is memory_limit is progress is group is timeout is None):
         given = (array, op, axis, keepdims, variant, dtype, out, initial, launch, device)
         return engines.run(
             "reduce", _NAMES, given, split_every=split_every, memory_limit=memory_limit,
-            progress=progress,
+            progress=progress, group=group, timeout=timeout,
         )  # fmt: skip
     return _run(array, op, axis, keepdims, variant, dtype, out, initial, launch, device)

@@ -17,6 +17,8 @@ _STORED = ("reduce", "transpose", "stencil1d")  # families that read arrays in f
 def serve(family: str, arguments: dict[str, Any], options: dict[str, Any]) -> Any:
     """Serve a call with the engine for its arrays, device and options, or NotImplemented."""
     arrays = [arguments[name] for name in _ARRAYS if name in arguments]
+    if "group" in options:
+        return import_module("gpuopt.scale.group").serve(family, arguments, options)
     if any(is_dask(each) for each in arrays):
         return import_module("gpuopt.scale.dask_arrays").serve(family, arguments, options)
     if engines.is_several(arguments["device"]):

@@ -1,0 +1,197 @@
+"""Reductions over the ranks of a group: torchrun's processes, or mpiexec's.
+
+Every rank has a slice of one array. Ranks exchange their unrounded parts and join them in the order
+of the ranks, so that all of them have the same bits.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import time
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+
+from gpuopt.arrays import inout
+from gpuopt.arrays.libraries import view_of
+from gpuopt.families.device_calls import asarray
+from gpuopt.scale.partials import Part, Reduction
+from gpuopt.util.errors import DeviceError
+
+TIMEOUT = 60.0  # seconds
+_TAG = 0x6F70
+_OVERHEAD = 1 << 10  # bytes that pickling adds to a message of bytes, at most
+
+
+class _Mpi:
+    """An mpi4py communicator, or an object with its methods.
+
+    Messages are non-blocking, from each rank to each: a rank that is silent is known by its number.
+    """
+
+    def __init__(self, group: Any) -> None:
+        self.group = group
+        self.rank, self.size = group.Get_rank(), group.Get_size()
+
+    def gather(self, message: bytes, timeout: float) -> list[bytes]:
+        sizes = self._exchange(len(message), [None] * self.size, timeout)
+        room: list[Any] = [bytearray(size + _OVERHEAD) for size in sizes]
+        return self._exchange(message, room, timeout)
+
+    def _exchange(self, value: Any, room: list[Any], timeout: float) -> list[Any]:
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        coming = {rank: self.group.irecv(room[rank], source=rank, tag=_TAG) for rank in others}
+        going = {rank: self.group.isend(value, dest=rank, tag=_TAG) for rank in others}
+        found, sent = {self.rank: value}, set()
+        end, pause = time.monotonic() + timeout, 1e-6
+        while len(found) + len(sent) < self.size + len(others):
+            for rank, request in coming.items():
+                if rank not in found:
+                    there, message = request.test()
+                    if there:
+                        found[rank] = message
+            sent |= {rank for rank in others if rank not in sent and going[rank].test()[0]}
+            if time.monotonic() > end:
+                silent = [rank for rank in others if rank not in found or rank not in sent]
+                for rank in silent:
+                    for request in (coming[rank], going[rank]):
+                        getattr(request, "Cancel", lambda: None)()
+                raise _silent(silent, timeout)
+            time.sleep(pause)
+            pause = min(2 * pause, 1e-3)
+        return [found[rank] for rank in range(self.size)]
+
+
+class _Torch:
+    """A group of torch.distributed, with gloo or NCCL."""
+
+    def __init__(self, group: Any) -> None:
+        self.group, self.distributed = group, sys.modules["torch"].distributed
+        self.rank, self.size = group.rank(), group.size()
+
+    def gather(self, message: bytes, timeout: float) -> list[bytes]:
+        found: list[Any] = [None] * self.size
+        if self.distributed.get_backend(self.group) == "gloo":  # NCCL has a watchdog of its own
+            try:
+                self.distributed.monitored_barrier(
+                    self.group, timedelta(seconds=timeout), wait_all_ranks=True
+                )
+            except RuntimeError as error:  # names the ranks
+                raise DeviceError(f"group: {error}") from error
+        self.distributed.all_gather_object(found, message, self.group)
+        return found
+
+
+def _silent(ranks: list[int], timeout: float) -> DeviceError:
+    several = "s" if len(ranks) > 1 else ""
+    names = ", ".join(map(str, ranks))
+    return DeviceError(
+        f"group: rank{several} {names} did not answer within {timeout:g} s; every rank must make "
+        "the same call (timeout= sets the seconds)"
+    )
+
+
+def _ranks(group: Any) -> _Mpi | _Torch:
+    if all(hasattr(group, name) for name in ("Get_rank", "Get_size", "isend", "irecv")):
+        return _Mpi(group)
+    if type(group).__module__.partition(".")[0] == "torch" and hasattr(group, "rank"):
+        return _Torch(group)
+    raise TypeError(
+        "group: must be a group of torch.distributed or a communicator of mpi4py, not "
+        f"{type(group).__name__}"
+    )
+
+
+def serve(family: str, arguments: dict[str, Any], options: dict[str, Any]) -> Any:
+    """Return the result of a call on the slices of all ranks."""
+    timeout = options.pop("timeout", TIMEOUT)
+    if not isinstance(timeout, (int, float)) or not 0 < timeout < 1e9:
+        raise ValueError(f"timeout: must be seconds, more than 0, not {timeout!r}")
+    ranks = _ranks(options.pop("group"))
+    for name in options:
+        raise ValueError(f"{name}: does not go with group; leave it out")
+    if arguments["out"] is not None:
+        raise ValueError("out: does not go with group; leave it out")
+    return _reduce(ranks, timeout, **arguments)
+
+
+def _reduce(
+    ranks: _Mpi | _Torch,
+    timeout: float,
+    array: Any,
+    op: Any,
+    axis: Any,
+    keepdims: Any,
+    variant: Any,
+    dtype: Any,
+    out: Any,
+    initial: Any,
+    block: Any,
+    device: Any,
+) -> Any:
+    """Reduce the ranks' slices, one behind the other along the first axis."""
+    how: dict[str, Any] = {"variant": variant, "block": block, "device": device}
+    if isinstance(block, tuple):  # as `gpuopt.reduce` passes both
+        how["block"], how["blocks"] = block
+    failed: Exception | None = None
+    part: Part | str
+    mine: dict[str, Any] = {}
+    try:
+        x = inout.array_in(array, "array") if view_of(array, "array") is None else asarray(array)
+        if not x.ndim:
+            raise ValueError("array: has no axis along which ranks have slices; reshape it to (1,)")
+        some = (max(1, x.shape[0]), *x.shape[1:])  # the whole is not empty because a slice is
+        planned = Reduction.of(some, x.dtype, op, axis, bool(keepdims), dtype, initial, how)
+        mine = {
+            "op": op,
+            "shape": x.shape,
+            "dtype": str(x.dtype),
+            "axes": (planned.axes, planned.flat, planned.keepdims),
+            "result": str(planned.result),
+        }
+    except Exception as error:  # the others must learn of it: they wait for this rank
+        failed, mine = error, {"error": f"{type(error).__name__}: {error}"}
+    headers = [pickle.loads(each) for each in ranks.gather(pickle.dumps(mine), timeout)]
+    if failed is not None:
+        raise failed
+    _agree(headers, ranks.rank)
+    lengths = [header["shape"][0] for header in headers]
+    shape = (sum(lengths), *x.shape[1:])
+    planned = Reduction.of(shape, x.dtype, op, axis, bool(keepdims), dtype, initial, how)
+    start = [sum(lengths[: ranks.rank]), *(0 for _ in x.shape[1:])]
+    try:
+        part = planned.part(x, start)
+    except Exception as error:
+        failed, part = error, f"{type(error).__name__}: {error}"
+    parts = [pickle.loads(each) for each in ranks.gather(pickle.dumps(part), timeout)]
+    if failed is not None:
+        raise failed
+    for rank, each in enumerate(parts):
+        if isinstance(each, str):
+            raise DeviceError(f"group: rank {rank} failed: {each}")
+    if 0 in planned.axes or any(each.values is None for each in parts):
+        return planned.finish(planned.join(parts))
+    found = np.concatenate([planned.finish(each, keep=True) for each in parts])
+    return found.reshape(planned.squeezed(found.shape))
+
+
+def _agree(headers: list[dict[str, Any]], mine: int) -> None:
+    """Raise where a rank failed, or makes another call than rank 0."""
+    for rank, header in enumerate(headers):
+        if "error" in header:
+            raise DeviceError(f"group: rank {rank} failed: {header['error']}")
+    first = headers[0]
+    for rank, header in enumerate(headers):
+        for name in ("op", "dtype", "axes", "result"):
+            if header[name] != first[name]:
+                raise ValueError(
+                    f"group: rank {rank} has {name} {header[name]}, but rank 0 has {first[name]}; "
+                    "all ranks must make the same call"
+                )
+        if header["shape"][1:] != first["shape"][1:]:
+            raise ValueError(
+                f"group: rank {rank} has shape {header['shape']}, but rank 0 has "
+                f"{first['shape']}; all axes but the first must agree"
+            )
