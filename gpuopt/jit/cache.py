@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +94,8 @@ def clear_cache() -> int:
     >>> gpuopt.clear_cache() >= 0
     True
     """
+    import shutil  # see find.py
+
     where = folder()
     if where is None or not where.is_dir():
         return 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -66,12 +65,18 @@ def _loaded() -> Iterator[Path]:
         yield Path(path)
 
 
+def _in_path() -> str | None:
+    import shutil  # with its archivers a tenth of a cached call's time
+
+    return shutil.which("nvcc")
+
+
 def _roots() -> Iterator[Path]:
     """Yield the folders of toolkits."""
     for name in ("CUDA_HOME", "CUDA_PATH"):
         if os.environ.get(name):
             yield Path(os.environ[name])
-    nvcc = shutil.which("nvcc")
+    nvcc = _in_path()
     if nvcc:
         yield Path(nvcc).resolve().parents[1]
     yield Path("/usr/local/cuda")
@@ -116,10 +121,16 @@ def _find(path: tuple[str, ...], environment: tuple[str | None, ...]) -> Compile
         if not Path(chosen).is_file():
             raise FileNotFoundError(f"GPUOPT_NVRTC: there is no file {chosen!r}")
         return _of_library(Path(chosen).resolve())
-    seen = [_of_library(each.resolve()) for each in _libraries() if each.is_file()]
-    if seen:
-        return next((each for each in seen if each.bundles), seen[0])
-    nvcc = os.environ.get("GPUOPT_NVCC") or shutil.which("nvcc")
+    first = None
+    for library in _libraries():
+        if library.is_file():
+            each = _of_library(library.resolve())
+            if each.bundles:
+                return each
+            first = first or each
+    if first:
+        return first
+    nvcc = os.environ.get("GPUOPT_NVCC") or _in_path()
     for root in _roots():
         nvcc = nvcc or (str(root / "bin" / "nvcc") if (root / "bin" / "nvcc").is_file() else None)
     if not nvcc:

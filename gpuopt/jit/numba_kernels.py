@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpuopt import _core
-from gpuopt.jit.compiler import OLDEST
+from gpuopt.jit.request import OLDEST
 from gpuopt.ptx.kernel import Kernel
 from gpuopt.ptx.module import Module
 from gpuopt.util.names import suggests

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from gpuopt.jit.compiler import OLDEST, SECONDS, Request, Text, build
+from gpuopt.jit.compiler import build
 from gpuopt.jit.errors import CompileError
+from gpuopt.jit.request import OLDEST, SECONDS, Request, Text
 from gpuopt.ptx.kernel import Kernel
 
 

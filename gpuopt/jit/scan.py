@@ -15,8 +15,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from gpuopt.jit.errors import CompileError, located
-
-SOURCE_MOST = 4 << 20  # bytes; the largest kernels in libraries have some 100 KB
+from gpuopt.jit.request import SOURCE_MOST
 
 _SPLICE = re.compile(r"\\[ \t\v\f\r]*+\n")
 _TRIGRAPH = re.compile(r"\?\?[=/]")  # of # and of \; compilers before C++17 replace them

@@ -14,7 +14,8 @@ from typing import Any, NoReturn
 
 from gpuopt.advice.explain import explain
 from gpuopt.advice.explanation import Explanation
-from gpuopt.jit.compiler import Text, compile as compile_source
+from gpuopt.jit.compiler import compile as compile_source
+from gpuopt.jit.request import Text
 from gpuopt.observe.annotated import Source
 from gpuopt.observe.profile import Profile, check, profile
 from gpuopt.observe.trace import trace

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from errno import EACCES, EBUSY, EPERM, EROFS
 from pathlib import Path
+from stat import S_IMODE
 
 
 def check(path: str | os.PathLike[str], argument: str, *endings: str) -> None:
@@ -49,7 +49,7 @@ def write(path: str | os.PathLike[str], data: str | bytes) -> None:
     try:
         part.write_bytes(data)
         if path.exists():
-            shutil.copymode(path, part)
+            part.chmod(S_IMODE(path.stat().st_mode))
         os.replace(part, path)
     except BaseException as error:
         with contextlib.suppress(OSError):

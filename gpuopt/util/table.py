@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from textwrap import wrap
 from typing import Any, TextIO, TypeVar
 
@@ -176,6 +175,7 @@ class Table:
 
     def html(self, caption: str = "", below: Iterable[str] = (), styled: bool = True) -> str:
         """Return the table as HTML; without styles, for a page that has its own."""
+        from html import escape  # its table of names takes a millisecond
 
         def cells(row: Sequence[str], tag: str) -> str:
             made = []
@@ -233,4 +233,6 @@ class Listing(list[T]):
         return list, (list(self),)
 
     def _repr_html_(self) -> str:
+        from html import escape
+
         return self._table().html() if self else f"<p>{escape(self._empty)}</p>"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gpuopt
-from gpuopt.jit import cache, compiler, find
+from gpuopt.jit import cache, compiler, find, making, request
 
 SCALE = """
 __global__ void scale(int n, float factor, const float *x, float *y) {
@@ -243,7 +243,7 @@ def test_endless_source_is_ended(nvrtc, source):
 
 
 def test_memory_is_bounded(nvrtc, monkeypatch):
-    monkeypatch.setattr(compiler, "MEMORY", 500 << 20)
+    monkeypatch.setattr(making, "MEMORY", 500 << 20)
     with pytest.raises(
         gpuopt.CompileError, match=r"GiB of memory|catastrophic|out of memory|OUT_OF"
     ):
@@ -277,12 +277,12 @@ def _has_landlock():
 def test_result_is_kept_on_disk(nvrtc, empty_cache, monkeypatch):
     gpuopt.compile(SCALE, device="sim")
     (kept,) = empty_cache.glob("*.json")
-    run = compiler._run
+    run = making._run
     compiler._made.clear()
-    monkeypatch.setattr(compiler, "_run", lambda *a: pytest.fail("compiled again"))
+    monkeypatch.setattr(making, "_run", lambda *a: pytest.fail("compiled again"))
     run_scale(gpuopt.compile(SCALE, device="sim"))
     run_scale(gpuopt.compile(SCALE, device="sim"))  # of this process
-    monkeypatch.setattr(compiler, "_run", run)
+    monkeypatch.setattr(making, "_run", run)
     compiler._made.clear()
     kept.write_bytes(kept.read_bytes()[:-10] + b"0123456789")  # broken: compiled again
     run_scale(gpuopt.compile(SCALE, device="sim"))
@@ -332,8 +332,8 @@ def test_processes_and_threads_compile_at_once(bundling, empty_cache):
 
 
 def test_machine_code_for_a_gpu(nvrtc):
-    text = compiler.Text("kernel.cu", SCALE)
-    made = compiler.build(compiler.Request(text, (), "sm_90", True, ("scale",), ()), 60)
+    text = request.Text("kernel.cu", SCALE)
+    made = compiler.build(request.Request(text, (), "sm_90", True, ("scale",), ()), 60)
     assert made.image[:4] == b"\x7fELF"
     assert made.symbols["scale"] == "_Z5scaleifPKfPf"
     assert b"_Z5scaleifPKfPf" in made.ptx
