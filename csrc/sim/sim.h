@@ -116,7 +116,7 @@ enum sim_finding_kind {
     X(flops_f16,             "-",                                    "half and bfloat16 operations; an fma is two")  \
     X(flops_f32,             "-",                                    "float32 operations; an fma is two")            \
     X(flops_f64,             "-",                                    "float64 operations; an fma is two")            \
-    X(inst_integer,          "smsp__sass_thread_inst_executed_op_integer_pred_on.sum", "integer instructions, per warp") \
+    X(inst_integer,          "-",                                    "integer instructions, per warp")               \
     X(inst_multiply,         "-",                                    "integer multiply instructions, per warp")      \
     X(inst_divide,           "-",                                    "integer divide and remainder, per warp")       \
     X(inst_convert,          "-",                                    "conversions, per warp")                        \

@@ -94,12 +94,15 @@ def _libraries() -> Iterator[Path]:
 
 
 def _headers(library: Path) -> tuple[str, ...]:
-    """Return the folders of CUDA's headers that belong to a library or a toolkit."""
+    """Return the folders of CUDA's headers: the library's own, those of wheels and of a toolkit.
+
+    PyTorch's wheels bring an NVRTC with a part of the headers; a toolkit has the rest.
+    """
     above = library.parents[1]
-    places = [above / "include", above / "include" / "cccl"]
-    for wheel in ("cu13", "cuda_runtime", "cuda_cccl"):
-        include = above.parent / wheel / "include"
-        places += [include, include / "cccl"]
+    wheels = [above.parent / each for each in ("cu13", "cuda_runtime", "cuda_cccl")]
+    places = []
+    for root in (above, *wheels, *_roots()):
+        places += [root / "include", root / "include" / "cccl"]
     return tuple(dict.fromkeys(str(each) for each in places if each.is_dir()))
 
 

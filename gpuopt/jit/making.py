@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 from gpuopt import _core
 from gpuopt.jit import cache, names as naming, scan
 from gpuopt.jit.errors import CompileError
-from gpuopt.jit.find import Compiler
+from gpuopt.jit.find import INSTALL, Compiler
 from gpuopt.jit.request import Made, Request
 from gpuopt.jit.stubs import STUBS
 
@@ -31,6 +32,13 @@ WORKER = Path(__file__).with_name("worker.py")
 
 _FIRST = re.compile(r"^[^\n]*?\((\d+)\): (?:catastrophic )?error\b[^:\n]*: ([^\n]*)$", re.M)
 _PATH = re.compile(r"(?<![\w.<])/(?:[\w.+-]+/)+")
+_HEADERS_CONSTANT = re.compile(
+    rb"^\.global [^\n]*?\b"
+    rb"(_ZN(?:\d+_INTERNAL_\w+?)?(?:4cuda|3cub|6thrust|18cooperative_groups)\d\w*)"
+    rb"(?:\[\d*\])?(?: = [^\n]*)?;\n",
+    re.M,
+)
+_HEADERS = f"{INSTALL} brings a compiler with all of CUDA's; "
 _HINTS = (
     (
         "A function without execution space annotations",
@@ -40,7 +48,10 @@ _HINTS = (
         "host variables are not allowed",
         "mark a global variable with __device__ or __constant__; for a constant use constexpr",
     ),
-    ("could not open source file", "pass include=FOLDER for headers of your own"),
+    (
+        "open source file",
+        f"pass include=FOLDER for headers of your own; {INSTALL} brings all of CUDA's",
+    ),
     (
         "must be a constant",
         "dynamic shared memory is 'extern __shared__ float tile[];', its size is the launch's "
@@ -187,6 +198,7 @@ def compiled(request: Request, compiler: Compiler, seconds: float) -> Made:
         lambda name: name in known or any(Path(each, name).is_file() for each in folders),
         text.text,
         text.name,
+        "" if compiler.bundles else _HEADERS,
     )
     library = str(Path(compiler.path).parent)
     options = ["--std=c++17", "-lineinfo", *request.options]
@@ -204,7 +216,7 @@ def compiled(request: Request, compiler: Compiler, seconds: float) -> Made:
         "folders": [library, *folders, *given],
     }
     made = _checked(_run(job, seconds), seconds, folders)
-    ptx = _with_short_files(made["ptx"], text.name, own)
+    ptx = _with_short_files(_without_unused(made["ptx"]), text.name, own)
     symbols = naming.written(_core.ptx_entries(ptx))
     if compiler.kind == "nvrtc":
         symbols |= dict(zip(request.names, made["lowered"], strict=True))
@@ -227,6 +239,12 @@ def _with_cap(ptx: bytes, options: Sequence[str]) -> bytes:
         return kernel[0] if own else kernel[1] + b" .maxnreg " + found[1].encode() + kernel[2]
 
     return re.sub(rb"(\.entry\s+[\w$]+\s*\([^)]*\))([^{;]*\{)", capped, ptx)
+
+
+def _without_unused(ptx: bytes) -> bytes:
+    """Return PTX without the constants of CUDA's headers that no kernel uses: most of its text."""
+    used = Counter(re.findall(rb"[\w$]+", ptx))
+    return _HEADERS_CONSTANT.sub(lambda each: b"" if used[each[1]] == 1 else each[0], ptx)
 
 
 def _with_short_files(ptx: bytes, name: str, own: Sequence[str]) -> bytes:

@@ -17,6 +17,8 @@ from typing import NamedTuple
 from gpuopt.jit.errors import CompileError, located
 from gpuopt.jit.request import SOURCE_MOST
 
+_CUDA = re.compile(r"(?:cub|cuda|nv|thrust|crt|cooperative_groups)/|(?:cu|cooperative_|mma\.h)")
+
 _SPLICE = re.compile(r"\\[ \t\v\f\r]*+\n")
 _TRIGRAPH = re.compile(r"\?\?[=/]")  # of # and of \; compilers before C++17 replace them
 _TOKEN = re.compile(
@@ -223,14 +225,17 @@ def headers(source: str, name: str) -> list[Header]:
     return scan.headers
 
 
-def check(found: list[Header], exists: Callable[[str], bool], source: str, name: str) -> None:
-    """Reject the first header that no include folder has."""
+def check(
+    found: list[Header], exists: Callable[[str], bool], source: str, name: str, cuda: str = ""
+) -> None:
+    """Reject the first header that no include folder has; `cuda`: how to get CUDA's."""
     for header in found:
         if not exists(header.name):
             raise located(
                 name,
                 source,
                 header.at,
-                f"there is no header {header.name!r} in the compiler's folders; for one of your "
-                f"own pass include=FOLDER",
+                f"there is no header {header.name!r} in the compiler's folders; "
+                + (cuda if cuda and _CUDA.match(header.name) else "")
+                + "for one of your own pass include=FOLDER",
             )

@@ -271,6 +271,35 @@ def _has_landlock():
     return ctypes.CDLL(None).syscall(444, None, 0, 1) >= 1
 
 
+@pytest.mark.parametrize("name", HEADERS)
+def test_unused_constants_of_the_headers_are_left_out(bundling, name):
+    own = "__device__ int calls; namespace mine { __device__ float cuda = 2.5f; }\n"
+    module = gpuopt.compile(own + HEADERS[name], device="sim")
+    globals_ = [line for line in module.ptx.decode().split("\n") if line.startswith(".global")]
+    assert len(globals_) <= 3, globals_[:5]
+    assert module.variable("calls", "i4")[0] == 0 and module.variable("mine::cuda", "f4")[0] == 2.5
+
+
+def test_a_toolkit_completes_the_headers_of_a_wheel(tmp_path, monkeypatch):
+    """PyTorch's wheels have NVRTC and the runtime's headers, but no crt/, cub or cuda/std."""
+    library = tmp_path / "nvidia" / "cu13" / "lib" / "libnvrtc.so.13"
+    toolkit = tmp_path / "toolkit"
+    for folder in (library.parents[1] / "include", toolkit / "include" / "cccl"):
+        folder.mkdir(parents=True)
+    monkeypatch.setattr(find, "_roots", lambda: iter([toolkit]))
+    wanted = (library.parents[1] / "include", toolkit / "include", toolkit / "include" / "cccl")
+    assert find._headers(library) == tuple(map(str, wanted))
+
+
+def test_a_missing_header_of_cuda_names_the_package(nvrtc, empty_cache, monkeypatch):
+    poor = nvrtc._replace(version=(13, 0), headers=())
+    monkeypatch.setattr(compiler, "find", lambda: poor)
+    with pytest.raises(gpuopt.CompileError, match=r"'cub/cub.cuh'.*pip install 'nvidia-cuda"):
+        gpuopt.compile("#include <cub/cub.cuh>\n" + SCALE, device="sim")
+    with pytest.raises(gpuopt.CompileError, match=r"'mine.h' in the compiler's folders; for one"):
+        gpuopt.compile("#include <mine.h>\n" + SCALE, device="sim")
+
+
 # --- the cache
 
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -294,6 +295,26 @@ BY_METRIC = f""""ID","Kernel Name","Section Name","Metric Name","Metric Unit","M
 "0","k","Command line profiler metrics","{LOADS}","sector","32"
 "0","k","Launch Statistics","Registers Per Thread","register/thread","16"
 """
+
+
+EXACT = {
+    f"{space}_{access}_{what}"
+    for space in ("global", "shared", "local")
+    for access in ("load", "store")
+    for what in ("requests", "sectors", "wavefronts", "conflicts")
+} | {"warps", "divergent_branches"}
+
+
+def test_memory_counters_equal_those_that_nsight_compute_read_from_a_gpu():
+    """The file is ncu's text on transposes 1 and 5 of 256 x 256 float32, on an H100."""
+    hardware = compare.load(Path(__file__).parent / "h100_transposes.csv").profiles
+    x = np.ones((256, 256), np.float32)
+    for variant, (name, read) in zip((1, 5), hardware.items(), strict=True):
+        counted = gpuopt.profile(gpuopt.transpose, x, variant=variant)
+        assert counted.launches[0].kernel == name
+        for counter in read.keys() & EXACT:
+            assert getattr(counted.counters, counter) == read[counter], counter
+        assert len(read.keys() & EXACT) == 12
 
 
 def test_raw_table_of_nsight_compute_is_read(tmp_path):
