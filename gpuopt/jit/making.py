@@ -1,4 +1,4 @@
-"""Runs a compiler of CUDA C++ in a process of its own, and reads what it made.
+"""Runs a compiler of CUDA C++ in a process of its own, and collects its results.
 
 `gpuopt.compile` imports this file when a result is not on disk.
 """

@@ -1,4 +1,4 @@
-"""What `gpuopt.compile` is asked for, and what a compiler makes of it."""
+"""A request to the compiler, and its results."""
 
 from __future__ import annotations
 

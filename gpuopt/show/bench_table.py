@@ -59,16 +59,16 @@ def table(measured: Bench, rows: Sequence[BenchRow]) -> Table:
     peers = [Column(name, f"{name} us") for name in _peer_names(measured)]
     columns = [
         Column("title", "work", left=True, least=LABEL),
-        Column("warm", "gpuopt us"),
+        Column("warm", "gpuopt us", keep=3),
         Column("kernels", "kernels us"),
-        Column("gbs", "GB/s"),
-        Column("gflops", "GFLOP/s"),
+        Column("gbs", "GB/s", keep=2),
+        Column("gflops", "GFLOP/s", keep=2),
         Column("of copy", "of copy", ".0%"),
         *peers,
-        Column("ratio", "ratio"),
+        Column("ratio", "ratio", keep=3),
         Column("cold", "cold us"),
-        Column("cold ratio", "ratio"),
-        Column("bar", "bar", left=True),
+        Column("cold ratio", "cold ratio"),
+        Column("bar", "bar", left=True, keep=1),
     ]
     records = [
         {
@@ -159,7 +159,7 @@ def _in_sum(measured: Bench, title: str, rows: list[BenchRow], dtypes: Sequence[
 def _verdicts(measured: Bench) -> str:
     judged = [row.meets(bar) for row in measured.rows for bar in measured.bars(row)]
     if not judged:
-        return "the project's bars are for other works or another device"
+        return "no bar (target of the project) is for these works on this device"
     counts = {word: judged.count(value) for word, value in
               (("met", True), ("missed", False), ("not measured", None))}  # fmt: skip
     return "bars: " + ", ".join(f"{count} {word}" for word, count in counts.items() if count)
@@ -207,7 +207,7 @@ def head(measured: Bench) -> list[str]:
     beside = f"; beside it {versions}" if (versions := _versions(measured)) else ""
     return [
         f"gpuopt {measured.version} on {measured.device.description} ({measured.device.name})"
-        + (", a quick look" if measured.quick else "")
+        + (", quick: smaller arrays, fewer samples" if measured.quick else "")
         + beside
     ]
 
@@ -221,11 +221,12 @@ def text(measured: Bench, every: bool, groups: Mapping[str, str], dtypes: Sequen
     if measured.rows:
         taken = _span([len(row.warm.samples) for row in measured.rows], str)  # of slow works fewer
         lines += [
-            f"medians of {taken} samples of calls from Python, back to back; "
-            "ratio: to the fastest other library; cold: other data each time",
+            f"medians of {taken} samples of calls from Python, back to back; cold: other data each "
+            "time",
+            "ratio: the time of the fastest other library over gpuopt's; above 1 gpuopt is faster",
         ]
         if any(row.kernels.samples for row in measured.rows):
-            lines.append("kernels: gpuopt's launches queued from C, what GB/s and GFLOP/s tell")
+            lines.append("kernels: gpuopt's launches queued from C; GB/s and GFLOP/s refer to them")
     grouped: dict[str, list[BenchRow]] = {}
     for row in measured.rows:
         grouped.setdefault(row.group, []).append(row)
