@@ -10,7 +10,7 @@
  *   `result`;
  * - fake_cuda_set(what, value): "version", "devices", "memory" (bytes), "busy" (queries never end,
  * a wait for a stream does after 3 s), "elapsed" (milliseconds between any two events), "owner"
- * (whose any address is), "current" (whose context is before any is pushed), "lose" (copies, and an
+ * (whose any address is), "pinned" (host memory is), "current" (whose context is before any is pushed), "lose" (copies, and an
  * experiment's launches), "frees" (the story tells of memory that is given back), "keeps" (the pool
  * keeps memory that is given back, for nobody, until it is trimmed), "inputs" (the story tells
  * where a kernel's first argument points), "captured" (the stream of which a graph is being made:
@@ -42,7 +42,7 @@ enum {
     CAPTURED = 900
 };
 
-static long version = 13000, devices = 1, owner, current_gpu, busy, elapsed = 1, lose, frees,
+static long version = 13000, devices = 1, owner, pinned, current_gpu, busy, elapsed = 1, lose, frees,
             inputs, keeps;
 static long long memory = 1LL << 32;
 static _Atomic long long used;          /* several threads call */
@@ -73,6 +73,8 @@ void fake_cuda_set(const char *what, long long value) {
         devices = value;
     if (!strcmp(what, "owner"))
         owner = value;
+    if (!strcmp(what, "pinned"))
+        pinned = value;
     if (!strcmp(what, "current"))
         current_gpu = value;
     if (!strcmp(what, "memory"))
@@ -335,8 +337,8 @@ static result cuMemFreeHost(void *each) {
 static result cuPointerGetAttribute(int *value, int attribute, uint64_t address) {
     MAY_FAIL;
     (void)address;
-    *value = (int)owner;
-    return attribute == 9 ? OK : 1; /* the device's ordinal */
+    *value = attribute == 2 ? 1 : (int)owner; /* the memory's type: host; the device's ordinal */
+    return attribute == 9 || (attribute == 2 && pinned) ? OK : 1;
 }
 static result cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void *stream) {
     MAY_FAIL;

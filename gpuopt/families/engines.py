@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 Engine = Callable[[str, dict[str, Any], dict[str, Any]], Any]
 
 _engine: list[Engine] = []
+BLOCKS_LEAST = 1 << 30  # bytes of a host array that is computed in blocks if the device is full
 
 
 def register(engine: Engine) -> None:
@@ -60,6 +63,19 @@ def run(family: str, names: tuple[str, ...], arguments: tuple[Any, ...], **optio
     if found is NotImplemented:
         raise ValueError(f"{next(iter(given))}: {_SERVED[next(iter(given))]}")
     return found
+
+
+def run_in_blocks(
+    family: str, names: tuple[str, ...], arguments: tuple[Any, ...], error: Exception
+) -> Any:
+    """Run a call again, in blocks, after it ran out of device memory; else raise `error`."""
+    array, given = arguments[0], dict(zip(names, arguments, strict=True))
+    if not isinstance(array, np.ndarray) or array.nbytes < BLOCKS_LEAST:
+        raise error
+    try:
+        return _engine[0](family, given, {"memory_limit": BLOCKS_LEAST})
+    except (MemoryError, ValueError):  # not even a block fits, or `out` overlaps the array
+        raise error from None
 
 
 _SERVED = {

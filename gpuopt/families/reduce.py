@@ -266,4 +266,12 @@ def reduce(
             "reduce", _NAMES, given, split_every=split_every, memory_limit=memory_limit,
             progress=progress, group=group, timeout=timeout,
         )  # fmt: skip
-    return _run(array, op, axis, keepdims, variant, dtype, out, initial, launch, device)
+    try:
+        return _run(array, op, axis, keepdims, variant, dtype, out, initial, launch, device)
+    except _core.DeviceMemoryError as error:
+        return engines.run_in_blocks(
+            "reduce",
+            _NAMES,
+            (array, op, axis, keepdims, variant, dtype, out, initial, launch, device),
+            error,
+        )

@@ -384,4 +384,12 @@ def stencil1d(
     if not (memory_limit is progress is None):
         given = (a, radius, weights, mode, cval, axis, variant, out, block, device)
         return engines.run("stencil1d", _NAMES, given, memory_limit=memory_limit, progress=progress)
-    return _run(a, radius, weights, mode, cval, axis, variant, out, block, device)
+    try:
+        return _run(a, radius, weights, mode, cval, axis, variant, out, block, device)
+    except _core.DeviceMemoryError as error:
+        return engines.run_in_blocks(
+            "stencil1d",
+            _NAMES,
+            (a, radius, weights, mode, cval, axis, variant, out, block, device),
+            error,
+        )

@@ -261,7 +261,12 @@ def transpose(
     if not (memory_limit is progress is None):
         given = (a, axes, variant, out, block, device)
         return engines.run("transpose", _NAMES, given, memory_limit=memory_limit, progress=progress)
-    return _run(a, axes, variant, out, block, device)
+    try:
+        return _run(a, axes, variant, out, block, device)
+    except _core.DeviceMemoryError as error:
+        return engines.run_in_blocks(
+            "transpose", _NAMES, (a, axes, variant, out, block, device), error
+        )
 
 
 def _transpose(a: Any, axes: Any, variant: Any, out: Any, block: Any, device: Any) -> Any:

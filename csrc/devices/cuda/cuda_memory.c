@@ -103,6 +103,27 @@ static enum status fill_in(struct queue *queue, device_address to, const struct 
     return status;
 }
 
+/* Copies between the caller's pinned memory and the GPU. No copy is in flight
+ * when it returns: the caller may free the memory. */
+static enum status copy_pinned(struct queue *queue, void *host, device_address there, size_t bytes,
+                               bool out) {
+    enum status status = STATUS_OK;
+    for (size_t done = 0; done < bytes && !status; done += PINNED_PART_BYTES) {
+        const size_t left = bytes - done;
+        const size_t part = left < PINNED_PART_BYTES ? left : PINNED_PART_BYTES;
+        char *here = (char *)host + done;
+        status = out ? cuda_check(cuda.cuMemcpyDtoHAsync(here, there + done, part, queue->stream),
+                                  "cuMemcpyDtoHAsync")
+                     : cuda_check(cuda.cuMemcpyHtoDAsync(there + done, here, part, queue->stream),
+                                  "cuMemcpyHtoDAsync");
+        if (!status)
+            status = cuda_wait(queue, NULL);
+    }
+    if (status)
+        cuda.cuStreamSynchronize(queue->stream);
+    return status;
+}
+
 /* The host fills one buffer while the other is in flight. */
 enum status cuda_copy_in(struct device *device, device_address to, const struct device_source *from,
                          size_t bytes) {
@@ -112,6 +133,9 @@ enum status cuda_copy_in(struct device *device, device_address to, const struct 
         return status;
     if (device_is_captured(device))
         return cuda_leave(queue->gpu, fill_in(queue, to, from, bytes));
+    if (from->data && bytes >= RING_LEAST && cuda_is_pinned(from->data, bytes))
+        return cuda_leave(queue->gpu,
+                          copy_pinned(queue, (void *)(uintptr_t)from->data, to, bytes, false));
     if (from->data && bytes >= RING_LEAST &&
         cuda_ring_copy_in(queue, to, from->data, bytes, &status))
         return cuda_leave(queue->gpu, status);
@@ -140,6 +164,10 @@ enum status cuda_copy_out(struct device *device, void *to, device_address from, 
     enum status status = cuda_check_uncaptured(queue);
     if (status || (status = cuda_enter(queue->gpu)))
         return status;
+    if (bytes >= RING_LEAST && cuda_is_pinned(to, bytes))
+        return cuda_leave(queue->gpu, copy_pinned(queue, to, from, bytes, true));
+    if (bytes >= RING_LEAST && cuda_ring_copy_out(queue, to, from, bytes, &status))
+        return cuda_leave(queue->gpu, status);
     for (size_t done = 0; done < bytes && !status;) {
         const size_t part = bytes - done < STAGING_BYTES ? bytes - done : STAGING_BYTES;
         struct staging *staging;

@@ -20,7 +20,8 @@ enum {
     STAGING_BYTES = 4 << 20, /* a pinned buffer: long enough to hide a copy's start-up */
     RING_PARTS = 16,
     RING_PART_BYTES = 4 << 20,
-    RING_LEAST = 16 << 20, /* smaller arrays do not repay the threads */
+    RING_LEAST = 16 << 20,         /* smaller arrays do not repay the threads */
+    PINNED_PART_BYTES = 256 << 20, /* between two looks for Ctrl-C */
 };
 
 struct staging {
@@ -128,6 +129,10 @@ enum status cuda_check_memory(struct gpu *gpu, CUresult result, size_t bytes, co
  * are available. */
 bool cuda_ring_copy_in(struct queue *queue, device_address to, const void *from, size_t bytes,
                        enum status *status);
+bool cuda_ring_copy_out(struct queue *queue, void *to, device_address from, size_t bytes,
+                        enum status *status);
+/* Whether host memory is pinned, by CuPy or PyTorch for instance: the GPU then copies it itself. */
+bool cuda_is_pinned(const void *address, size_t bytes);
 /* Marks the buffer busy until the copy just enqueued from or to it has completed. If no event can
  * be recorded, waits for the stream. */
 enum status cuda_staging_mark(struct queue *queue, struct staging *staging);

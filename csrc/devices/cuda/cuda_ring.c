@@ -1,10 +1,11 @@
-/* cuda_ring.c: copies large arrays to a GPU through a ring of pinned buffers: several threads fill
- * buffers while others are in flight.
+/* cuda_ring.c: copies large arrays to and from a GPU through a ring of pinned buffers: several
+ * threads fill or empty buffers while others are in flight.
  *
- * Chunks are taken, filled and sent in order. Only the calling thread calls the driver: it lets the
- * threads fill a chunk whose buffer is free and sends the filled ones. The threads live for one
- * copy, so none exists at a fork or at the end of the process. A GPU has one ring, used by one copy
- * at a time.
+ * Chunks pass in order. Only the calling thread calls the driver. To the GPU it lets the threads
+ * fill a chunk whose buffer is free, and sends the filled ones; from the GPU it lets them empty a
+ * chunk that has arrived, and requests the next one into its buffer. The threads live for one copy,
+ * so none exists at a fork or at the end of the process. A GPU has one ring, used by one copy at a
+ * time.
  */
 #include "cuda_queue.h"
 
@@ -18,13 +19,14 @@ enum { THREADS_MOST = 8 };
 
 struct copy {
     struct ring *ring;
-    const char *from;
+    const char *from; /* NULL: from the GPU */
+    char *to;
     size_t bytes, parts;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    size_t allowed, taken; /* chunks that may be filled, and that a thread has started */
+    size_t allowed, taken; /* chunks that the threads may copy, and that one has started */
     bool stop;
-    atomic_size_t filled[RING_PARTS]; /* per buffer: one more than the last chunk that filled it */
+    atomic_size_t copied[RING_PARTS]; /* per buffer: one more than the last chunk copied */
     pthread_t threads[THREADS_MOST];
     int thread_count;
 };
@@ -34,7 +36,7 @@ static size_t part_bytes(const struct copy *copy, size_t part) {
     return left < RING_PART_BYTES ? left : RING_PART_BYTES;
 }
 
-static void *fill(void *state) {
+static void *copy_parts(void *state) {
     struct copy *copy = state;
     for (;;) {
         pthread_mutex_lock(&copy->lock);
@@ -46,9 +48,12 @@ static void *fill(void *state) {
         pthread_mutex_unlock(&copy->lock);
         if (through)
             return NULL;
-        memcpy(copy->ring->parts[part % RING_PARTS].host, copy->from + part * RING_PART_BYTES,
-               part_bytes(copy, part));
-        atomic_store(&copy->filled[part % RING_PARTS], part + 1);
+        void *buffer = copy->ring->parts[part % RING_PARTS].host;
+        if (copy->from)
+            memcpy(buffer, copy->from + part * RING_PART_BYTES, part_bytes(copy, part));
+        else
+            memcpy(copy->to + part * RING_PART_BYTES, buffer, part_bytes(copy, part));
+        atomic_store(&copy->copied[part % RING_PARTS], part + 1);
     }
 }
 
@@ -65,7 +70,7 @@ static void start_threads(struct copy *copy) {
     pthread_sigmask(SIG_SETMASK, &all, &before); /* the caller's thread handles signals */
     const int wanted = threads_wanted(copy->parts);
     while (copy->thread_count < wanted &&
-           !pthread_create(&copy->threads[copy->thread_count], NULL, fill, copy))
+           !pthread_create(&copy->threads[copy->thread_count], NULL, copy_parts, copy))
         copy->thread_count++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -86,7 +91,11 @@ static void end_threads(struct copy *copy) {
 
 /* --- the calling thread */
 
-/* Whether a buffer may be filled: it is allocated, and no copy from it is in flight. */
+static bool is_copied(struct copy *copy, size_t part) {
+    return atomic_load(&copy->copied[part % RING_PARTS]) == part + 1;
+}
+
+/* Whether a buffer is allocated, and no copy from or to it is in flight. */
 static enum status is_free(const struct gpu *gpu, struct staging *part, bool *is) {
     enum status status = STATUS_OK;
     *is = false;
@@ -127,8 +136,7 @@ static enum status send_all(struct queue *queue, struct copy *copy, device_addre
             if (!status && free_again)
                 allow(copy, ++allowed, false);
         }
-        while (sent < allowed && !status &&
-               atomic_load(&copy->filled[sent % RING_PARTS]) == sent + 1) {
+        while (sent < allowed && !status && is_copied(copy, sent)) {
             status = send_part(queue, &copy->ring->parts[sent % RING_PARTS],
                                to + sent * RING_PART_BYTES, part_bytes(copy, sent));
             sent++;
@@ -141,26 +149,85 @@ static enum status send_all(struct queue *queue, struct copy *copy, device_addre
     return status;
 }
 
-bool cuda_ring_copy_in(struct queue *queue, device_address to, const void *from, size_t bytes,
-                       enum status *status) {
+static enum status request_part(struct queue *queue, struct staging *part, device_address from,
+                                size_t bytes) {
+    enum status status = cuda_check(cuda.cuMemcpyDtoHAsync(part->host, from, bytes, queue->stream),
+                                    "cuMemcpyDtoHAsync");
+    return status ? status : cuda_staging_mark(queue, part);
+}
+
+static enum status receive_all(struct queue *queue, struct copy *copy, device_address from) {
+    const struct timespec pause = {.tv_nsec = 10000};
+    size_t requested = 0, arrived = 0, emptied = 0;
+    enum status status = STATUS_OK;
+    while (emptied < copy->parts && !status) {
+        const size_t before = requested + arrived + emptied;
+        bool ready = true;
+        while (requested < copy->parts && requested < emptied + RING_PARTS && ready && !status) {
+            struct staging *part = &copy->ring->parts[requested % RING_PARTS];
+            status = is_free(queue->gpu, part, &ready);
+            if (!status && ready) {
+                status = request_part(queue, part, from + requested * RING_PART_BYTES,
+                                      part_bytes(copy, requested));
+                requested++;
+            }
+        }
+        for (ready = true; arrived < requested && ready && !status;) {
+            status = is_free(queue->gpu, &copy->ring->parts[arrived % RING_PARTS], &ready);
+            if (!status && ready)
+                allow(copy, ++arrived, false);
+        }
+        while (emptied < arrived && is_copied(copy, emptied))
+            emptied++;
+        if (!status)
+            status = device_poll(&queue->device);
+        if (requested + arrived + emptied == before)
+            nanosleep(&pause, NULL);
+    }
+    return status;
+}
+
+/* Returns false if another copy uses the ring, or there are no threads. */
+static bool run(struct queue *queue, struct copy *copy, device_address there, enum status *status) {
     struct ring *ring = &queue->gpu->ring;
-    struct copy copy = {
-        .ring = ring,
-        .from = from,
-        .bytes = bytes,
-        .parts = (bytes - 1) / RING_PART_BYTES + 1,
-    };
+    copy->ring = ring;
+    copy->parts = (copy->bytes - 1) / RING_PART_BYTES + 1;
     if (pthread_mutex_trylock(&ring->lock))
         return false;
-    pthread_mutex_init(&copy.lock, NULL);
-    pthread_cond_init(&copy.changed, NULL);
-    start_threads(&copy);
-    const bool can = copy.thread_count > 1;
+    pthread_mutex_init(&copy->lock, NULL);
+    pthread_cond_init(&copy->changed, NULL);
+    start_threads(copy);
+    const bool can = copy->thread_count > 1;
     if (can)
-        *status = send_all(queue, &copy, to);
-    end_threads(&copy);
-    pthread_cond_destroy(&copy.changed);
-    pthread_mutex_destroy(&copy.lock);
+        *status = copy->from ? send_all(queue, copy, there) : receive_all(queue, copy, there);
+    end_threads(copy);
+    pthread_cond_destroy(&copy->changed);
+    pthread_mutex_destroy(&copy->lock);
     pthread_mutex_unlock(&ring->lock);
     return can;
+}
+
+bool cuda_ring_copy_in(struct queue *queue, device_address to, const void *from, size_t bytes,
+                       enum status *status) {
+    struct copy copy = {.from = from, .bytes = bytes};
+    return run(queue, &copy, to, status);
+}
+
+bool cuda_ring_copy_out(struct queue *queue, void *to, device_address from, size_t bytes,
+                        enum status *status) {
+    struct copy copy = {.to = to, .bytes = bytes};
+    return run(queue, &copy, from, status);
+}
+
+/* --- memory that is pinned already */
+
+static bool is_pinned_at(const void *address) {
+    unsigned type = 0;
+    return !cuda.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                       (CUdeviceptr)(uintptr_t)address) &&
+           type == CU_MEMORYTYPE_HOST;
+}
+
+bool cuda_is_pinned(const void *address, size_t bytes) {
+    return is_pinned_at(address) && is_pinned_at((const char *)address + bytes - 1);
 }
