@@ -56,7 +56,7 @@ def several_gpus(n: int | None = None, *, device: str | None = None) -> Experime
     Parameters
     ----------
     n : int, optional
-        32-bit integers. Default: 2^28 on GPUs, 2^16 on simulated ones.
+        32-bit integers. Default: 2^28 on GPUs, 2^20 on simulated ones.
     device : str, optional
         "cuda": every GPU of the machine; "cuda:1": likewise, that one first. "sim" or a preset:
         1, 2 and 4 simulated GPUs.
@@ -67,8 +67,9 @@ def several_gpus(n: int | None = None, *, device: str | None = None) -> Experime
         Rows "sum, G GPUs" (each has a share of the array) and "4 tasks, G GPUs" (each GPU has the
         array and does other reductions of it). On GPUs `seconds` by the host's clock, until all
         results are there, and `speedup` over one GPU; the share is of a speedup by G. On simulated
-        GPUs the most that one of them does: `instructions`, and bytes it `loads`; the share is of
-        the even split. `back`: bytes that come to the host.
+        GPUs the most that one of them does: `instructions`, bytes it `loads`, and the `predicted`
+        seconds of its kernels with cold caches, with their `speedup`; the share is of the even
+        split. `back`: bytes that come to the host.
 
     Raises
     ------
@@ -90,7 +91,7 @@ def several_gpus(n: int | None = None, *, device: str | None = None) -> Experime
     """
     described = _lab.choose(device, "h200")
     timed = described.kind == "cuda"
-    n = _lab.size(n, 1 << 28 if timed else 1 << 16)
+    n = _lab.size(n, 1 << 28 if timed else 1 << 20)
     items = np.random.default_rng(5).integers(-(2**31), 2**31, n, np.int32)
     splits = [
         split(gpus, n) for split in (_shares, _tasks) for gpus in _counts(described) if gpus <= n
@@ -100,6 +101,7 @@ def several_gpus(n: int | None = None, *, device: str | None = None) -> Experime
         Column("gpus", "GPUs"),
         Column("seconds", "us", ",.1f", 1e6),
         Column("spread", "spread", ".1%"),
+        Column("predicted", "predicted us", ",.1f", 1e6),
         Column("speedup", "speedup", ".2f"),
         Column("instructions", "warp instructions"),
         Column("loads", "bytes loaded"),
@@ -230,26 +232,32 @@ def _seconds(run: Callable[[], Any], runs: int, cold: bool) -> float:
 
 
 def _count(splits: list[_Split], items: np.ndarray, device: str) -> list[Row]:
-    rows, alone = [], {}
+    rows: list[Row] = []
+    alone: dict[bool, tuple[int, float]] = {}
     for split in splits:
         results, instructions, loads = [], [0] * split.gpus, [0] * split.gpus
+        seconds = [0.0] * split.gpus
         for gpu, part, op in split.jobs:  # simulated GPUs share nothing, not even time
-            counted = profile(reduce, items[part], op, device=device)
+            counted = profile(reduce, items[part], op, device=device, caches=True)
             results.append(counted.result)
             instructions[gpu] += counted.counters.warp_instructions
             loads[gpu] += counted.counters.global_load_bytes
+            seconds[gpu] += counted.predicted(cold=True).seconds
         _verify(split, results, items)
         values = {
             "instructions": max(instructions),
             "loads": max(loads),
             "back": 8 * len(split.jobs),
+            "predicted": max(seconds),
         }
-        whole = alone.setdefault(split.joined is list, values["loads"])
+        whole, one = alone.setdefault(split.joined is list, (values["loads"], max(seconds)))
+        values["speedup"] = one / values["predicted"]
         share = whole / split.gpus / values["loads"]
         reading = (
             "what is divided"
             if split.gpus == 1
-            else f"each GPU loads {values['loads'] / whole:.0%} of what one would"
+            else f"each GPU loads {values['loads'] / whole:.0%} of what one would: "
+            f"{values['speedup']:.2f} times as fast by prediction"
         )
         rows.append(Row(split.name, {"gpus": split.gpus}, values, share, reading))
     return rows

@@ -336,6 +336,7 @@ def test_work_is_divided_between_gpus():
         assert 4 * n / gpus <= whole.values["loads"] <= 1.01 * 4 * n / gpus
         assert whole.values["back"] == 8 * gpus and tasks.values["back"] == 32
         assert whole.share > 0.99 and tasks.share > 0.99
+        assert 0.9 < whole.values["speedup"] <= gpus  # the start of a kernel is not divided
     assert [row.parameters["gpus"] for row in run("several_gpus", "sim", n=3).rows] == [1, 2, 1, 2]
 
 
