@@ -230,6 +230,13 @@ static result cuCtxPushCurrent(void *context) {
     current[depth++ % 16] = context;
     return OK;
 }
+static result cuCtxGetCurrent(void **context) {
+    if (strcmp(failing, "*")) {
+        MAY_FAIL;
+    }
+    *context = depth ? (void *)current[(depth - 1) % 16] : NULL;
+    return OK;
+}
 static result cuCtxGetDevice(int *device) {
     MAY_FAIL;
     *device = depth ? (int)((current[(depth - 1) % 16] - contexts) % 64) : (int)current_gpu;
@@ -666,6 +673,7 @@ static const struct {
     ROW(cuDeviceTotalMem),
     ROW(cuDevicePrimaryCtxRetain),
     ROW(cuCtxPushCurrent),
+    ROW(cuCtxGetCurrent),
     ROW(cuCtxPopCurrent),
     ROW(cuCtxGetDevice),
     ROW(cuDeviceCanAccessPeer),

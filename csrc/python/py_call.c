@@ -151,25 +151,91 @@ static bool is_whole(const struct py_target *target) {
     return target->choice.family == reg_family("reduce");
 }
 
-int py_call_queue(struct py_state *state, const struct py_queued *queued) {
+static enum status run_call(struct ops_queue *queue, const struct py_queued *queued,
+                            const struct ops_call *call) {
     const struct ops_choice *choice = &queued->target->choice;
-    const struct ops_call *call = queued->call;
     const device_address items = (uintptr_t)call->inputs[0];
+    if (!is_whole(queued->target))
+        return ops_call(queue, choice, call);
+    if (queued->value)
+        return ops_reduce_resident(queue, choice, items, call->numbers[0], queued->value);
+    return ops_reduce_within(queue, choice, items, call->numbers[0], queued->result,
+                             (uintptr_t)call->output);
+}
+
+/* Memory between passes; freed in the queue's order. */
+struct between {
+    device_address at[PY_PASSES_MAX];
+    size_t bytes[PY_PASSES_MAX];
+    unsigned count;
+};
+
+static enum status take_between(struct ops_queue *queue, size_t bytes, struct between *between,
+                                void **at) {
+    const unsigned k = between->count;
+    const enum status status = ops_memory_take(queue, bytes, &between->at[k]);
+    if (!status) {
+        between->bytes[k] = bytes;
+        between->count++;
+        *at = (void *)(uintptr_t)between->at[k];
+    }
+    return status;
+}
+
+static enum status run_pass(struct ops_queue *queue, const struct py_pass *pass, const void *from,
+                            void *to) {
+    struct ops_call call = pass->call;
+    call.inputs[0] = (const char *)from + pass->offset;
+    call.output = to;
+    return ops_call(queue, &pass->target.choice, &call);
+}
+
+static enum status run_passes(struct ops_queue *queue, const struct py_queued *queued) {
+    const struct py_passes *passes = queued->passes;
+    const struct py_pass *after = passes->of + passes->before;
+    struct ops_call call = *queued->call;
+    struct between between = {.count = 0};
+    enum status status = STATUS_OK;
+    void *to = NULL;
+    for (unsigned k = 0; k < passes->before && !status; k++) {
+        const struct py_pass *pass = &passes->of[k];
+        status = take_between(queue, pass->call.output_bytes, &between, &to);
+        if (!status)
+            status = run_pass(queue, pass, call.inputs[pass->input], to);
+        call.inputs[pass->input] = to;
+    }
+    if (!status && passes->after)
+        status = take_between(queue, call.output_bytes, &between, &call.output);
+    if (!status)
+        status = run_call(queue, queued, &call);
+    const void *from = call.output;
+    for (unsigned k = 0; k < passes->after && !status; k++) {
+        to = queued->call->output;
+        if (k + 1 < passes->after)
+            status = take_between(queue, after[k].call.output_bytes, &between, &to);
+        if (!status)
+            status = run_pass(queue, &after[k], from, to);
+        from = to;
+    }
+    while (between.count--)
+        ops_memory_give(queue, between.at[between.count], between.bytes[between.count]);
+    return status;
+}
+
+int py_call_queue(struct py_state *state, const struct py_queued *queued) {
     struct py_place place = {.state = state, .kind = queued->target->kind};
     struct py_unlocked unlocked;
-    enum status status;
     memcpy(place.which, queued->target->which, sizeof place.which);
     if (py_place_open_on(&place, queued->streams))
         return -1;
+    if (queued->passes && device_is_captured(place.queue->device)) {
+        py_place_close(&place);
+        return 1;
+    }
     py_recording_begin(state, place.queue);
     py_unlock(&unlocked, place.queue->device);
-    if (!is_whole(queued->target))
-        status = ops_call(place.queue, choice, call);
-    else if (queued->value)
-        status = ops_reduce_resident(place.queue, choice, items, call->numbers[0], queued->value);
-    else
-        status = ops_reduce_within(place.queue, choice, items, call->numbers[0], queued->result,
-                                   (uintptr_t)call->output);
+    const enum status status = queued->passes ? run_passes(place.queue, queued)
+                                              : run_call(place.queue, queued, queued->call);
     py_lock(&unlocked);
     if (status)
         py_raise(state, status);
@@ -209,6 +275,7 @@ PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count
         return NULL;
     if (py_choose(state, &read.problem, arguments[1], arguments[2], arguments[3], &target))
         return NULL;
-    const struct py_queued queued = {&target, &read.call, &streams, read.problem.result, NULL};
+    const struct py_queued queued = {&target, &read.call, &streams, read.problem.result,
+                                     NULL,    NULL};
     return read.call.output_bytes && py_call_queue(state, &queued) ? NULL : Py_NewRef(Py_None);
 }

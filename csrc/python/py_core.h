@@ -241,8 +241,22 @@ struct py_queued {
     const struct ops_call *call;
     const struct py_streams *streams;
     enum dtype result;
-    void *value; /* NULL: nothing waits */
+    void *value;                    /* NULL: nothing waits */
+    const struct py_passes *passes; /* NULL: none */
 };
+/* Passes around a call, through memory between them: those before it replace an input of the call,
+ * mostly by a contiguous copy; those after it read the output of the one before. */
+enum { PY_PASSES_MAX = 8 };
+struct py_passes {
+    unsigned before, after;
+    struct py_pass {
+        struct py_target target;
+        struct ops_call call; /* without addresses */
+        unsigned input;       /* before the call: the input that the pass reads and replaces */
+        size_t offset;        /* after it: in the memory that the pass reads */
+    } of[PY_PASSES_MAX];
+};
+/* Returns 1 if the stream is captured and the call has passes: nothing is enqueued then. */
 int py_call_queue(struct py_state *state, const struct py_queued *queued);
 /* The kind of device of a call: (head, variant, block, device). */
 PyObject *py_call_kind(PyObject *module, PyObject *const *arguments, Py_ssize_t count);

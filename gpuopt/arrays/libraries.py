@@ -273,6 +273,8 @@ def _jax(value: Any, name: str) -> View | None:
 def _any(value: Any, name: str) -> View | None:
     """Describe an array by whichever protocol it has."""
     if hasattr(value, "__cuda_array_interface__"):
+        if len(_known) < _KNOWN_MOST:
+            _known[type(value)] = _any
         return _by_interface(value, name, OTHER)
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
         return _by_dlpack(value, name, OTHER)
@@ -341,7 +343,11 @@ def quick_view(value: Any, name: str) -> View | None:
     `view_of` describes the others, which it has to learn first.
     """
     found = _known.get(type(value))
-    return None if found is None or found is _none else view_of(value, name)
+    if found is None or found is _none:
+        return None
+    if found is _any and not hasattr(value, "__cuda_array_interface__"):
+        return None
+    return view_of(value, name)
 
 
 def check_device(view: View, device: str | None) -> None:

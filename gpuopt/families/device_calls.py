@@ -6,7 +6,7 @@ Work goes to the stream of the first array, ordered with the streams of the othe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike
 from gpuopt import _core
 from gpuopt.arrays.device_array import LEGACY, DeviceArray, checked_dtype, empty, make
 from gpuopt.arrays.inout import Problem, array_in
-from gpuopt.arrays.libraries import View, check_device, in_order, view_of
-from gpuopt.families.device_axes import compact
+from gpuopt.arrays.libraries import View, check_device, in_order, is_run, view_of
+from gpuopt.families.device_axes import compact, copy_of, in_c_order
 from gpuopt.util.names import suggests
 
 
@@ -266,6 +266,18 @@ def reach_of(view: View | Layout, *, in_place: bool = False) -> Reach:
     return (*reach(shape, strides, dtype.itemsize), dtype.itemsize, in_place)
 
 
+# (kernel, numbers, bytes read, bytes written, variant, block, k): see `_core.Plan`
+Step = tuple[tuple[str, str, str, str], tuple[int, ...], int, int, Any, Any, int]
+
+
+def copy_step(layout: Layout, wanted: np.dtype, k: int) -> Step:
+    """Return the pass that copies elements of any layout to C order, converted to a dtype."""
+    shape, strides, dtype = layout
+    strides = in_c_order(shape, dtype) if strides is None else strides
+    one = copy_of(shape, strides, dtype, wanted, 0)
+    return (one.kernel, one.numbers, one.bytes, one.result_bytes, None, None, k)
+
+
 def there_plan(
     device: str,
     kernel: tuple[str, str, str, str],
@@ -278,8 +290,10 @@ def there_plan(
     factor: int = -1,
     factor_dtype: str | None = None,
     how: tuple[Any, Any] = (None, None),
+    before: Sequence[Step] = (),
+    after: Sequence[Step] = (),
 ) -> _core.Plan:
-    """Return the plan of one call on arrays of a device.
+    """Return the plan of a call on arrays of a device.
 
     Parameters
     ----------
@@ -293,11 +307,13 @@ def there_plan(
         Whether `out` is on the host.
     how : tuple
         (variant, block).
+    before, after : sequence of Step
+        Passes that replace an input of the call, and passes over its output.
     """
     nbytes, extent, shape, dtype = result
     fields = (
         kernel, numbers, inputs, (nbytes, extent), out, to_host, shape, dtype, factor,
-        factor_dtype, *how, device,
+        factor_dtype, *how, device, tuple(before), tuple(after),
     )  # fmt: skip
     return _core.Plan("resident", fields)
 
@@ -311,8 +327,11 @@ def resident_plan(
     dtype: np.dtype | None = None,
     in_place: bool = False,
     how: tuple[Any, Any] = (None, None),
+    back: tuple[int, ...] | None = None,
 ) -> _core.Plan | None:
     """Plan a described call for arrays of these layouts; None for calls of `run`.
+
+    A pass copies an array that is not in C order.
 
     Parameters
     ----------
@@ -322,13 +341,21 @@ def resident_plan(
         As `run`.
     how : tuple
         (variant, block).
+    back : tuple of int, optional
+        The order of the call's axes in the result.
     """
     dtype = call.dtype if dtype is None else dtype
     every = [*views.values()]
     first, size = every[0], math.prod(call.shape) * dtype.itemsize
-    if not size or any(view.strides is not None or view.device != first.device for view in every):
+    if not size:
         return None
-    to = (call.shape, None, dtype)
+    shape, before, after = call.shape, [], []
+    if back is not None:
+        made = in_c_order(shape, dtype)
+        shape, steps = tuple(shape[k] for k in back), tuple(made[k] for k in back)
+        if not is_run(shape, steps, dtype.itemsize):
+            after.append(copy_step((shape, steps, dtype), dtype, 0))
+    to = (shape, None, dtype)
     if out is not None and (not isinstance(out, View) or out.read_only or layout_of(out) != to):
         return None
     names, inputs = [*views], []
@@ -339,22 +366,27 @@ def resident_plan(
             continue
         number, nbytes = each
         view = every[number]
-        extent = (0, nbytes, view.dtype.itemsize, in_place and view.shape == call.shape)
-        inputs.append((places[names[number]], 0, nbytes, extent))
+        straight = not nbytes or is_run(view.shape, view.strides, view.dtype.itemsize)
+        if not straight:
+            before.append(copy_step(layout_of(view), view.dtype, len(inputs)))
+        same = in_place and straight and view.shape == call.shape
+        inputs.append((places[names[number]], 0, nbytes, reach_of(view, in_place=same)))
     return there_plan(
         first.device,
         call.kernel,
         call.numbers,
         tuple(inputs),
-        (size, reach_of(to), call.shape, dtype),
+        (size, reach_of(to), shape, dtype),
         out=-1 if out is None else places["out"],
         how=how,
+        before=before,
+        after=after,
     )
 
 
 def views_in(device: str | None, **given: Any) -> dict[str, View] | None:
-    """Return the arrays of a call if all are Views in C order on one device, else None."""
-    if not all(isinstance(each, View) and each.strides is None for each in given.values()):
+    """Return the arrays of a call if all are Views on one device, else None."""
+    if not all(isinstance(each, View) for each in given.values()):
         return None
     first, *others = given.values()
     if any(each.device != first.device for each in others):

@@ -17,12 +17,20 @@ from gpuopt.arrays.dtypes import TYPES, is_bfloat16, kind_of, name_of, named_dty
 from gpuopt.arrays.libraries import View, check_device, is_run, run_offset, run_start, view_of
 from gpuopt.families import reduce_axis
 from gpuopt.families.axis_plan import Pass, scheme_of
-from gpuopt.families.device_axes import PassQueue, compact, copy, on_items, strides_of
+from gpuopt.families.device_axes import (
+    PassQueue,
+    compact,
+    copy,
+    in_c_order,
+    on_items,
+    strides_of,
+)
 from gpuopt.families.device_calls import (
     Layout,
     asarray,
     check_apart,
     check_target,
+    copy_step,
     layout_of,
     reach_of,
     same_device,
@@ -100,7 +108,7 @@ def plan(
     how: tuple[Any, Any],
     device: Any,
 ) -> _core.Plan | None:
-    """Plan a reduction that is one launch; None for calls of `reduce`."""
+    """Plan a reduction; None for calls of `reduce`."""
     if device is not None:
         check_device(view, device)
     if not isinstance(op, str) or (isinstance(out, View) and out.read_only):
@@ -131,8 +139,9 @@ def _plan_whole(
     given, n = view.dtype, math.prod(view.shape)
     start = run_offset(view.shape, view.strides, given.itemsize)
     ladder = on_ladder(given, op, dtype)
-    if not n or not ladder or start is None:
+    if not n or not ladder or (start is None and how == (None, None)):
         return None
+    before = [copy_step(layout_of(view), given, 0)] if start is None else []
     host = isinstance(out, np.ndarray)
     result = reduce_axis.result_dtype(op, given, dtype, None)
     if out is not None and (out.shape, out.dtype) != ((), result):
@@ -144,11 +153,12 @@ def _plan_whole(
         view.device,
         ("reduce", op, given.name, result.name),
         (n,),
-        ((0, start, n * given.itemsize, reach_of(view)),),
+        ((0, start or 0, n * given.itemsize, reach_of(view)),),
         (result.itemsize, extent, (), result),
         out=-1 if out is None else 6,
         to_host=host,
         how=how,
+        before=before,
     )
 
 
@@ -358,7 +368,7 @@ def _plan_along(
     out: View | np.ndarray | None,
     how: tuple[Any, Any],
 ) -> _core.Plan | None:
-    """Plan a reduction along axes if one pass gives the result in its dtype and layout."""
+    """Plan a reduction along axes; None for an empty array, or a result on the host."""
     layout = layout_of(view)
     given = None if out is None else out.dtype
     result, left, axes = _asked(layout, op, axis, keepdims, dtype, given)
@@ -369,20 +379,35 @@ def _plan_along(
         to = layout_of(out)
         if (out.shape, out.dtype) != (left, result) or not is_run(*to[:2], result.itemsize):
             return None
-    if reduce_axis.computed_on(op, view.dtype, result) != view.dtype:
+    wanted, before, kind = reduce_axis.computed_on(op, view.dtype, result), [], view.dtype.kind
+    if kind == "c" and wanted.kind == "b":
         return None
-    scheme = scheme_of(view.shape, strides_of(view), view.dtype, op, axes, result)
-    if not scheme.straight or len(scheme.passes) != 1:
-        return None
-    one = scheme.passes[0]
+    given, strides, start = view.dtype, strides_of(view), 0
+    scheme = scheme_of(view.shape, strides, given, op, axes, result)
+    if wanted != given or not scheme.passes:
+        before.append(copy_step(layout, wanted, 0))
+        given, strides = wanted, in_c_order(view.shape, wanted)
+        scheme = scheme_of(view.shape, strides, given, op, axes, result)
+    else:
+        start = scheme.layout.start
+    first, *others = scheme.passes
+    after = [(one.kernel, one.numbers, one.bytes, one.result_bytes, *how, 0) for one in others]
+    if not scheme.straight:
+        size = scheme.between.itemsize
+        kept = tuple(extent for k, extent in enumerate(view.shape) if k not in axes)
+        steps = tuple(step * size for step in scheme.layout.steps)
+        made = (kept, steps, scheme.between)
+        after.append(copy_step(made, result, scheme.layout.result * size))
     return there_plan(
         view.device,
-        one.kernel,
-        one.numbers,
-        ((0, scheme.layout.start, one.bytes, reach_of(view)),),
-        (one.result_bytes, reach_of(to), left, result),
+        first.kernel,
+        first.numbers,
+        ((0, start, first.bytes, reach_of(view)),),
+        (first.result_bytes, reach_of(to), left, result),
         out=-1 if out is None else 6,
         how=how,
+        before=before,
+        after=after,
     )
 
 

@@ -15,7 +15,7 @@ from gpuopt.arrays import inout
 from gpuopt.arrays.inout import NUMBERS, Problem, check_out, is_run, takes_result
 from gpuopt.arrays.libraries import View, quick_view
 from gpuopt.families import device_calls, engines
-from gpuopt.families.device_axes import in_c_order
+from gpuopt.families.device_axes import in_c_order, strides_of
 from gpuopt.families.plans import kernel_plan, run
 from gpuopt.families.transpose import transpose
 from gpuopt.util.checks import whole
@@ -159,16 +159,22 @@ def _resident(
     block: Any,
     device: Any,
 ) -> _core.Plan | None:
-    """Plan a stencil on a device along the last axis, with constant weights there."""
-    views = device_calls.views_in(device, a=a)
-    if views is None or isinstance(weights, View):
+    """Plan a stencil on a device, with constant weights there; passes move its axis to the end."""
+    if isinstance(weights, View):
         return None
-    if stencil_axis(axis, len(a.shape)) != len(a.shape) - 1:
-        return None
+    views = device_calls.views_in(device, a=a) or {}
+    ndim, back = len(a.shape), None
+    axis = stencil_axis(axis, ndim)
+    if axis != ndim - 1:
+        there, back = _to_the_end(axis, ndim)
+        steps = strides_of(a)
+        shape = tuple(a.shape[k] for k in there)
+        views = {"a": a.replace(shape=shape, strides=tuple(steps[k] for k in there))}
     call = device_calls.described(stencil1d_problem, views, radius, weights, mode, cval)
     try:
         places = {"a": 0, "out": 7}
-        return device_calls.resident_plan(call, views, places, out, how=(variant, block))
+        how = (variant, block)
+        return device_calls.resident_plan(call, views, places, out, how=how, back=back)
     except _core.DeviceError:  # while a stream is captured nothing is allocated
         return None
 

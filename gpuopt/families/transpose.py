@@ -108,8 +108,8 @@ def _there(
 ) -> _core.Plan | None:
     """Plan a transpose on a device; elements with gaps are copied in their new order at once."""
     places, how = {"a": 0, "out": 3}, (variant, block)
-    views = device_calls.views_in(device, a=a)
-    if views is not None:
+    if a.strides is None or how != (None, None):
+        views = device_calls.views_in(device, a=a) or {}
         copies = variant is not None and _names_rung(variant, 0, "copy")
         call = device_calls.described(_transpose_of, views, axes, copies)
         in_place = out is not None and _turns_in_place(call.numbers, variant)
@@ -121,7 +121,7 @@ def _there(
     shape = tuple(a.shape[k] for k in order)
     to = (shape, None, a.dtype)
     fits = out is None or (isinstance(out, View) and device_calls.layout_of(out) == to)
-    if how != (None, None) or not fits or 0 in shape:
+    if not fits or 0 in shape:
         return None
     strides = tuple(a.strides[k] for k in order)
     one = copy_of(shape, strides, a.dtype, a.dtype, 0)

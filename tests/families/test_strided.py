@@ -1,4 +1,4 @@
-"""Sums of arrays on a device in any layout: the right values, by one launch, without a copy."""
+"""Arrays on a device in any layout: the right values, by plans of few launches."""
 
 import textwrap
 
@@ -128,5 +128,79 @@ def test_ordinary_operands_cost_one_launch_and_no_copy(fake_cuda):
                 forget()
                 gpuopt.stencil1d(x, weights=weights)
                 assert story() == f"launch {stream};wait 1;" and get("live") == live, story()
+        """),
+    )
+
+
+def as_array(view):
+    """Return an array on the device with a View of any layout."""
+    array = gpuopt.DeviceArray.__new__(gpuopt.DeviceArray)
+    array._view = view
+    return array
+
+
+MODES = ["constant", "nearest", "reflect", "mirror", "wrap"]
+ALONG = {"sum": np.sum, "mean": np.mean, "argmax": np.argmax, "any": np.any, "prod": np.prod}
+
+
+def test_passes_around_a_call_match_numpy_and_scipy(rng):
+    """Strided operands, other axes, and reductions of several passes."""
+    pytest.importorskip("scipy")
+    from scipy import ndimage
+
+    for _ in range(40):
+        shape = tuple(int(n) for n in rng.choice([1, 2, 3, 5, 8], rng.integers(1, 4)))
+        room, x = strided(rng, shape, "float64", repeats=False)
+        memory, view = there(room, x)
+        given, axis = as_array(view), int(rng.integers(len(shape)))
+        mode, weights = str(rng.choice(MODES)), rng.integers(-3, 4, 5).astype(float)
+        got = gpuopt.stencil1d(given, weights=weights, mode=mode, axis=axis)
+        np.testing.assert_allclose(
+            got.get(), ndimage.correlate1d(x, weights, axis, mode=mode), atol=1e-9
+        )
+        op = str(rng.choice([*ALONG]))
+        along = axis if op == "argmax" or rng.random() < 0.5 else (0, len(shape) - 1)
+        along = axis if len(shape) < 2 else along
+        got, want = gpuopt.reduce(given, op, axis=along), ALONG[op](x, axis=along)
+        np.testing.assert_allclose(got.get(), want, rtol=1e-12, atol=1e-9)
+        square = rng.random() < 0.5 and len(shape) == 2
+        if square:
+            other = as_array(view.replace(shape=shape[::-1], strides=x.strides[::-1]))
+            np.testing.assert_allclose(gpuopt.matmul(given, other).get(), x @ x.T, atol=1e-9)
+        assert memory.size
+
+
+def test_passes_around_a_call_cost_their_launches(fake_cuda):
+    with_producers(
+        fake_cuda,
+        FAKE_LIBRARIES
+        + textwrap.dedent("""
+        from gpuopt.families import device_calls, device_reduce
+        host = np.zeros((6, 8))
+        class Strided(Interface):
+            def __init__(self, host):
+                super().__init__(host, 1, strides=host.strides)
+        for kind in (cupy_ndarray, tensor, Strided):
+            x, turned = kind(host[:, ::2]), kind(host.T)
+            run, along = device_calls.run, device_reduce._along
+            calls = {
+                lambda: gpuopt.matmul(turned, kind(host)): 2,
+                lambda: gpuopt.stencil1d(x, weights=[1.0, 2.0, 1.0]): 2,
+                lambda: gpuopt.stencil1d(kind(host), 1, axis=0): 3,
+                lambda: gpuopt.reduce(kind(np.zeros((3, 4, 5))), axis=(0, 2)): 2,
+                lambda: gpuopt.reduce(kind(host.T), "prod", axis=0, dtype=np.float64): 1,
+            }
+            for call in calls:
+                call()  # known types have plans from the second call on
+            device_calls.run = device_reduce._along = None  # the general functions
+            for call, launches in calls.items():
+                call()
+                forget()
+                before = get("live"), get("used")
+                call()
+                assert story().count("launch") == launches, (kind, story())
+                gc.collect()
+                assert (get("live"), get("used")) == before
+            device_calls.run, device_reduce._along = run, along
         """),
     )

@@ -6,13 +6,24 @@
 #include <stdio.h>
 #include <time.h>
 
+/* A bit for each entry of this thread that has not left, the last in bit 0: whether it pushed its
+ * context. Libraries leave the primary context current: a look costs half of a push and a pop. */
+static _Thread_local uint64_t pushed;
+
 enum status cuda_enter(struct gpu *gpu) {
+    CUcontext current = NULL;
     if (cuda_driver_forked())
         return cuda_driver_start(); /* fails with the reason */
     if (atomic_load(&gpu->lost))
         return status_fail(STATUS_DEVICE_LOST, "cuda:%d is lost to this process: %s", gpu->ordinal,
                            gpu->fault);
-    return cuda_check(cuda.cuCtxPushCurrent(gpu->context), "cuCtxPushCurrent");
+    enum status status = cuda_check(cuda.cuCtxGetCurrent(&current), "cuCtxGetCurrent");
+    const bool pushes = current != gpu->context;
+    if (!status && pushes)
+        status = cuda_check(cuda.cuCtxPushCurrent(gpu->context), "cuCtxPushCurrent");
+    if (!status)
+        pushed = pushed << 1 | pushes;
+    return status;
 }
 
 enum status cuda_leave(struct gpu *gpu, enum status status) {
@@ -25,7 +36,9 @@ enum status cuda_leave(struct gpu *gpu, enum status status) {
         atomic_store(&gpu->lost, true);
         pthread_mutex_unlock(&fault_lock);
     }
-    cuda.cuCtxPopCurrent(&ours);
+    if (pushed & 1)
+        cuda.cuCtxPopCurrent(&ours);
+    pushed >>= 1;
     return status;
 }
 

@@ -31,6 +31,8 @@ struct py_there {
     enum dtype result;
     int out, to_host, factor; /* arguments, or -1; `out` is on the host */
     enum dtype factor_dtype;
+    struct py_passes *passes; /* NULL: none */
+    size_t made;              /* bytes of the result; the call's output goes to further passes */
 };
 
 /* --- making plans */
@@ -101,23 +103,79 @@ static int read_call(const struct py_state *state, PyObject *head, PyObject *num
                : 0;
 }
 
+/* See Plan's docstring. */
+static int read_pass(struct py_state *state, PyObject *tuple, PyObject *device, bool before,
+                     struct py_pass *pass) {
+    PyObject *head, *numbers, *variant, *block;
+    Py_ssize_t in, out, k;
+    struct py_problem problem;
+    if (!PyTuple_Check(tuple) ||
+        !PyArg_ParseTuple(tuple, "O!O!nnOOn", &PyTuple_Type, &head, &PyTuple_Type, &numbers, &in,
+                          &out, &variant, &block, &k) ||
+        py_problem_read(head, &problem) || py_numbers_read(numbers, pass->call.numbers)) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "Plan: a pass must be a tuple");
+        return -1;
+    }
+    if (k < 0 || (before && k >= OPS_INPUTS_MAX)) {
+        PyErr_SetString(PyExc_ValueError, "Plan: a pass reads what the call lacks");
+        return -1;
+    }
+    problem.resident = 1;
+    pass->input = before ? (unsigned)k : 0;
+    pass->offset = before ? 0 : (size_t)k;
+    pass->call.input_count = 1;
+    pass->call.input_bytes[0] = (size_t)in;
+    pass->call.output_bytes = (size_t)out;
+    pass->call.resident = 1 | OPS_RESIDENT_OUTPUT;
+    return py_choose(state, &problem, variant, block, device, &pass->target);
+}
+
+static int read_passes(struct py_state *state, PyObject *before, PyObject *after, PyObject *device,
+                       struct py_there *there) {
+    const Py_ssize_t first = PyTuple_Size(before), count = first + PyTuple_Size(after);
+    if (count > PY_PASSES_MAX - 1) {
+        PyErr_SetString(PyExc_ValueError, "Plan: has too many passes");
+        return -1;
+    }
+    if (count == 0)
+        return 0;
+    there->passes = PyMem_Calloc(1, sizeof *there->passes);
+    if (!there->passes) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    there->passes->before = (unsigned)first;
+    there->passes->after = (unsigned)(count - first);
+    for (Py_ssize_t k = 0; k < count; k++)
+        if (read_pass(state, PyTuple_GetItem(k < first ? before : after, k < first ? k : k - first),
+                      device, k < first, &there->passes->of[k]))
+            return -1;
+    if (count > first)
+        there->made = there->passes->of[count - 1].call.output_bytes;
+    return 0;
+}
+
 static int read_fields(struct py_state *state, PyObject *fields, struct py_there *there) {
     PyObject *head, *numbers, *inputs, *output, *reach, *shape, *dtype, *variant, *block, *device;
+    PyObject *before, *after;
     const char *factor;
     Py_ssize_t bytes;
     struct py_problem problem;
-    if (!PyArg_ParseTuple(fields, "O!O!O!O!ipO!OizOOU", &PyTuple_Type, &head, &PyTuple_Type,
+    if (!PyArg_ParseTuple(fields, "O!O!O!O!ipO!OizOOUO!O!", &PyTuple_Type, &head, &PyTuple_Type,
                           &numbers, &PyTuple_Type, &inputs, &PyTuple_Type, &output, &there->out,
                           &there->to_host, &PyTuple_Type, &shape, &dtype, &there->factor, &factor,
-                          &variant, &block, &device) ||
+                          &variant, &block, &device, &PyTuple_Type, &before, &PyTuple_Type,
+                          &after) ||
         !PyArg_ParseTuple(output, "nO!", &bytes, &PyTuple_Type, &reach) ||
         read_reach(reach, &there->reach))
         return -1;
     there->device = Py_NewRef(device);
     there->shape = Py_NewRef(shape);
     there->dtype = Py_NewRef(dtype);
-    there->call.output_bytes = (size_t)bytes;
-    if (read_call(state, head, numbers, inputs, &problem, there))
+    there->call.output_bytes = there->made = (size_t)bytes;
+    if (read_call(state, head, numbers, inputs, &problem, there) ||
+        read_passes(state, before, after, device, there))
         return -1;
     if (factor && py_dtype_named(factor, &there->factor_dtype)) {
         PyErr_Format(PyExc_TypeError, "Plan: %s is not a dtype of gpuopt", factor);
@@ -145,6 +203,7 @@ void py_there_free(struct py_there *there) {
     Py_XDECREF(there->device);
     Py_XDECREF(there->shape);
     Py_XDECREF(there->dtype);
+    PyMem_Free(there->passes);
     PyMem_Free(there);
 }
 
@@ -263,8 +322,8 @@ static int settle(const struct py_there *there, PyObject *const *operands) {
 /* Enqueues the call; 0 if the output does not fit, -1 with an exception. */
 static int enqueue(const struct py_there *there, struct py_state *state, PyObject *const *operands,
                    const struct py_view_items *out, struct running *run) {
-    const struct py_queued queued = {&there->target, &run->call, &run->streams, there->result,
-                                     NULL};
+    const struct py_queued queued = {&there->target, &run->call, &run->streams,
+                                     there->result,  NULL,       there->passes};
     if (!fits(there, out, &there->reach) || out->read_only || out->waits)
         return 0;
     for (unsigned i = 0; i < run->call.input_count; i++) {
@@ -277,6 +336,8 @@ static int enqueue(const struct py_there *there, struct py_state *state, PyObjec
     run->call.output = (void *)(uintptr_t)out->address;
     add_stream(&run->streams, out->stream, false);
     const int failed = py_call_queue(state, &queued); /* a part may be enqueued */
+    if (failed > 0) /* a capture: the general function has the library allocate */
+        return 0;
     return (run->waits && settle(there, operands)) || failed ? -1 : 1;
 }
 
@@ -287,8 +348,8 @@ static PyObject *to_host(const struct py_there *there, struct py_state *state, P
         unsigned char bytes[GPUOPT_ITEM_MAX];
         double alignment;
     } value;
-    const struct py_queued queued = {&there->target, &run->call, &run->streams, there->result,
-                                     &value};
+    const struct py_queued queued = {&there->target, &run->call, &run->streams,
+                                     there->result,  &value,     there->passes};
     if (py_call_queue(state, &queued))
         return NULL;
     PyObject *array =
@@ -312,8 +373,7 @@ static PyObject *into(const struct py_there *there, struct py_state *state, PyOb
 static PyObject *to_new_array(const struct py_there *there, struct py_state *state,
                               const struct py_view_items *first, PyObject *view,
                               PyObject *const *operands, struct running *run) {
-    const struct py_new given = {there->shape, there->dtype, there->call.output_bytes,
-                                 &there->target};
+    const struct py_new given = {there->shape, there->dtype, there->made, &there->target};
     struct py_view_items to;
     PyObject *result = NULL, *pair, *made = py_known_new(state, first, &given, &to);
     if (made) {
