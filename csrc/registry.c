@@ -84,9 +84,12 @@ static const struct reg_signature stencil1d_host_signatures[] = {
     CPU_STENCIL1D_SIGNATURES(SIGNATURE)};
 static const struct reg_signature add_kernel_signatures[] = {ADD_SIGNATURES(SIGNATURE)};
 static const struct reg_signature add_host_signatures[] = {ADD_SIGNATURES(SIGNATURE)};
+static const struct reg_signature add_any_signatures[] = {ADD_ANY_SIGNATURES(SIGNATURE)};
+static const struct reg_signature saxpy_any_signatures[] = {SAXPY_ANY_SIGNATURES(SIGNATURE)};
 static const struct reg_signature saxpy_kernel_signatures[] = {SAXPY_SIGNATURES(SIGNATURE)};
 static const struct reg_signature saxpy_host_signatures[] = {SAXPY_SIGNATURES(SIGNATURE)};
 static const struct reg_signature matmul_kernel_signatures[] = {MATMUL_SIGNATURES(SIGNATURE)};
+static const struct reg_signature matmul_any_signatures[] = {MATMUL_ANY_SIGNATURES(SIGNATURE)};
 static const struct reg_signature matmul_host_signatures[] = {MATMUL_SIGNATURES(SIGNATURE)};
 
 #define LISTING_reduce \
@@ -106,6 +109,13 @@ static const struct reg_signature matmul_host_signatures[] = {MATMUL_SIGNATURES(
 #define LISTING_reduce_axis \
     { 0 }
 
+/* Rungs of other families have no general signatures. */
+#define reduce_any_signatures reduce_kernel_signatures
+#define roofline_any_signatures roofline_kernel_signatures
+#define transpose_any_signatures transpose_kernel_signatures
+#define stencil1d_any_signatures stencil1d_kernel_signatures
+#define reduce_axis_any_signatures reduce_axis_kernel_signatures
+
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define FAMILY(name, files)           \
     {#name,                           \
@@ -113,8 +123,10 @@ static const struct reg_signature matmul_host_signatures[] = {MATMUL_SIGNATURES(
      COUNT(name##_rungs),             \
      name##_kernel_signatures,        \
      name##_host_signatures,          \
+     name##_any_signatures,           \
      COUNT(name##_kernel_signatures), \
      COUNT(name##_host_signatures),   \
+     COUNT(name##_any_signatures),    \
      LISTING_##name},
 const struct reg_family reg_families[] = {REG_FAMILIES(FAMILY)};
 #undef FAMILY
@@ -140,6 +152,10 @@ const struct reg_signature *reg_signatures(const struct reg_family *family,
     if (rung->flags & RUNG_LISTING) {
         *count = 1;
         return &family->listing_signature;
+    }
+    if (rung->flags & RUNG_ANY_DTYPE) {
+        *count = family->any_signature_count;
+        return family->any_signatures;
     }
     *count = host ? family->host_signature_count : family->kernel_signature_count;
     return host ? family->host_signatures : family->kernel_signatures;

@@ -15,6 +15,8 @@ enum rung_flag {
     RUNG_WIDE = 32,             /* prefers an accumulator wider than the elements if compiled */
     RUNG_OVERLAPS = 64,         /* its kernels wait for their predecessor themselves */
     RUNG_DECK_RATE = 128,       /* `deck` is a rate in GB/s, not a time */
+    RUNG_ANY_DTYPE = 512,       /* compiled for the family's general signatures, and the default
+                                   for those that the best rung lacks */
     RUNG_LISTING = 256,         /* a deck's listing, without bounds checks: the simulated GPU's */
 };
 
@@ -40,8 +42,8 @@ struct reg_family {
     const char *name;
     const struct reg_rung *rungs;
     size_t rung_count;
-    const struct reg_signature *kernel_signatures, *host_signatures;
-    size_t kernel_signature_count, host_signature_count;
+    const struct reg_signature *kernel_signatures, *host_signatures, *any_signatures;
+    size_t kernel_signature_count, host_signature_count, any_signature_count;
     struct reg_signature listing_signature; /* the decks' types, the only ones of their listings */
 };
 

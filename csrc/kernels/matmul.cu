@@ -9,6 +9,10 @@
 #define MATMUL_SIGNATURES(SIGNATURE)    \
     SIGNATURE(matmul, float32, float32) \
     SIGNATURE(matmul, float64, float64)
+#define MATMUL_ANY_SIGNATURES(SIGNATURE) \
+    MATMUL_SIGNATURES(SIGNATURE)         \
+    SIGNATURE(matmul, float16, float32)  \
+    SIGNATURE(matmul, bfloat16, float32)
 
 // Tilings of the rungs with a ring in shared memory: threads per block, rows and columns of a tile,
 // its depth in float32 elements, rows and columns of a warp's part, lanes of a warp from top to
@@ -69,10 +73,18 @@ RUNG(11, "stream-k", "matmul_11",
      "the tiles of the last round are split evenly along k: no multiprocessor waits for another's tile",
      "M. Osama et al., Stream-K, PPoPP 2023", 128, 256, 256, 64,
      RUNG_BLOCK_IS_TEMPLATE | RUNG_BEST, 0)
+RUNG(12, "patches", "matmul_12",
+     "tiles of any shape, teams and slices that divide k: narrow and small matrices, stacks, any layout",
+     "NVIDIA, CUTLASS: efficient GEMM in CUDA, split-K and sliced-K", 256, 256, 256, 16,
+     RUNG_OVERLAPS | RUNG_ANY_DTYPE, 0)
+RUNG(13, "dots", "matmul_13",
+     "no shared memory: threads divide k of one output, or warps the rows of a matrix times a vector",
+     "NVIDIA, cuBLAS: gemv", 256, 256, 256, 0, RUNG_OVERLAPS | RUNG_ANY_DTYPE, 0)
 // clang-format on
 #else
 
-#include "matmul_ring.cuh"
+#include "matmul/matmul_ring.cuh"
+#include "matmul/matmul_any.cuh"
 
 namespace matmul {
 
@@ -426,9 +438,34 @@ __device__ void matmul_11(const T *a, const T *b, T *c, uint64 m, uint64 n, uint
     matmul_chunks<rung_tiling<11, Threads, T>>(a, b, c, m, n, k, cut);
 }
 
+// --- any product
+
+// New: one kernel for any layout, stack and shape: the plan has the tile's shape, the teams of a
+// block that divide its depth, and the slices of k.
+template <class T>
+__device__ void matmul_12(const T *a, const T *b, T *c, sum_of<T> *partials,
+                          const matmul_plan &plan) {
+    multiply_patches(a, b, c, partials, plan);
+}
+
+// New: no tiles, for operands that are read once: a matrix times a vector, dot products. Also adds
+// the slices of rung 12.
+template <class T>
+__device__ void matmul_13(const T *a, const T *b, T *c, sum_of<T> *partials, unsigned mode,
+                          const matmul_plan &plan) {
+    if (mode == MATMUL_DOTS)
+        multiply_dots(a, b, c, partials, plan);
+    else if (mode == MATMUL_COLUMNS)
+        multiply_columns(a, b, c, partials, plan);
+    else
+        join_slices(c, partials, plan);
+}
+
 // --- the kernels: matmul_<rung>_matmul_<items>_<items>, and _b<block> where the block size is a
 // template argument
 
+using type_float16 = half;
+using type_bfloat16 = bfloat;
 using type_float32 = float32;
 using type_float64 = float64;
 
@@ -458,6 +495,23 @@ using type_float64 = float64;
                                  chunks<type_##items>{pieces, tickets, unsigned(whole),        \
                                                       unsigned(chunk), layers, cut_layers});   \
     }
+#define MATMUL_PATCH_KERNELS(op, items, same)                                                   \
+    extern "C" __global__ void __launch_bounds__(THREADS, 2) matmul_12_##op##_##items##_##same( \
+        const type_##items *a, const type_##items *b, type_##items *c, type_##same *partials,   \
+        const __grid_constant__ matmul_plan plan) {                                             \
+        wait_for_kernel_before();                                                               \
+        matmul_12(a, b, c, partials, plan);                                                     \
+    }
+#define MATMUL_DOT_KERNELS(op, items, same)                                                   \
+    extern "C" __global__ void __launch_bounds__(THREADS) matmul_13_##op##_##items##_##same(  \
+        const type_##items *a, const type_##items *b, type_##items *c, type_##same *partials, \
+        uint64 mode, const __grid_constant__ matmul_plan plan) {                              \
+        wait_for_kernel_before();                                                             \
+        matmul_13(a, b, c, partials, static_cast<unsigned>(mode), plan);                      \
+    }
+#define MATMUL_ANY_RUNGS(op, items, same) \
+    MATMUL_PATCH_KERNELS(op, items, same) \
+    MATMUL_DOT_KERNELS(op, items, same)
 #define MATMUL_SAME_RUNGS(op, items, same)         \
     MATMUL_KERNEL(matmul_1, 1024, op, items, same) \
     MATMUL_KERNEL(matmul_2, 1024, op, items, same) \
@@ -476,6 +530,7 @@ using type_float64 = float64;
 
 SAME_FOR_ALL_GPUS(MATMUL_SIGNATURES(MATMUL_SAME_RUNGS))
 MATMUL_SIGNATURES(MATMUL_NEWER_RUNGS)
+MATMUL_ANY_SIGNATURES(MATMUL_ANY_RUNGS)
 
 } // namespace matmul
 

@@ -13,6 +13,18 @@
 #define SAXPY_SIGNATURES(SIGNATURE)    \
     SIGNATURE(saxpy, float32, float32) \
     SIGNATURE(saxpy, float64, float64)
+// Unsigned elements are added as signed ones.
+#define ADD_ANY_SIGNATURES(SIGNATURE) \
+    ADD_SIGNATURES(SIGNATURE)         \
+    SIGNATURE(add, bool, bool)        \
+    SIGNATURE(add, int8, int8)        \
+    SIGNATURE(add, int16, int16)      \
+    SIGNATURE(add, float16, float16)  \
+    SIGNATURE(add, bfloat16, bfloat16)
+#define SAXPY_ANY_SIGNATURES(SIGNATURE) \
+    SAXPY_SIGNATURES(SIGNATURE)         \
+    SIGNATURE(saxpy, float16, float16)  \
+    SIGNATURE(saxpy, bfloat16, bfloat16)
 
 #ifdef GPUOPT_RUNGS
 // clang-format off
@@ -42,27 +54,48 @@ RUNG(7, "vector", "vector_7",
      "after the decks: D2's copies of float4, today", 32, 1024, 128, 0, RUNG_BEST | RUNG_OVERLAPS, 0)
 RUNG(8, "strided", "vector_8",
      "strides for each operand: broadcasts, numbers and arrays with gaps are read in place",
-     "after the decks: NumPy's broadcasting", 32, 1024, 128, 0, RUNG_OVERLAPS, 0)
+     "after the decks: NumPy's broadcasting", 32, 1024, 128, 0, RUNG_OVERLAPS | RUNG_ANY_DTYPE, 0)
 // clang-format on
 #else
 
-#include "common.cuh"
+#include "halves.cuh"
 #include "vector_plan.cuh"
+
+template <> struct wrapping<int8_t> { using type = uint32_t; };
+template <> struct wrapping<int16_t> { using type = uint32_t; };
 
 namespace vector {
 
-template <class T> struct wrapping { using type = T; };
-template <> struct wrapping<int32> { using type = uint32_t; };
-template <> struct wrapping<int64> { using type = uint64; };
+// The type that elements are computed in: integers wrap, 16-bit floats are rounded once.
+template <class T> struct computed {
+    using type = typename wrapping<T>::type;
+    static __device__ type of(T item) { return static_cast<type>(item); }
+    static __device__ T back(type value) { return static_cast<T>(value); }
+};
+template <class T> struct computed_wider {
+    using type = float32;
+    static __device__ float32 of(T item) { return widened(item); }
+    static __device__ T back(float32 value) { return rounded<T>(value); }
+};
+template <> struct computed<half> : computed_wider<half> {};
+template <> struct computed<bfloat> : computed_wider<bfloat> {};
+template <> struct computed<boolean> {
+    using type = unsigned;
+    static __device__ unsigned of(boolean item) { return item; }
+    static __device__ boolean back(unsigned value) { return static_cast<boolean>(value != 0); }
+};
 
-struct op_add { // integers wrap
+struct op_add {
     template <class T> static __device__ T apply(T, T x, T y) {
-        using W = typename wrapping<T>::type;
-        return static_cast<T>(W(x) + W(y));
+        using C = computed<T>;
+        return C::back(C::of(x) + C::of(y));
     }
 };
 struct op_saxpy { // the compiler fuses it
-    template <class T> static __device__ T apply(T a, T x, T y) { return a * x + y; }
+    template <class T> static __device__ T apply(T a, T x, T y) {
+        using C = computed<T>;
+        return C::back(C::of(a) * C::of(x) + C::of(y));
+    }
 };
 
 template <class Op, class T>
@@ -187,106 +220,177 @@ template <class T> __device__ T number_of(uint64 bits) {
     return found.number;
 }
 
-// Offsets, in elements, of a group of the result.
-struct offsets {
+// Offsets, in elements, and the coordinates along the two innermost axes.
+struct position {
     int64 x, y, out;
+    unsigned inner, second;
 };
 
-// The group's coordinates along all axes, the innermost first; Index is 32 bits wide where it can.
-template <class Index> __device__ offsets offsets_of(const vector_plan &plan, Index index) {
-    offsets found = {0, 0, 0};
-#pragma unroll
-    for (unsigned k = 0; k < VECTOR_AXES; k++) {
+// The position of an element of the result. Index is 32 bits wide for indices below 2^31, whose
+// division is a multiplication.
+template <class Index> __device__ position position_of(const vector_plan &plan, Index index) {
+    position found = {0, 0, 0, 0, 0};
+#pragma unroll 1
+    for (unsigned k = 0; k < plan.axis_count; k++) {
         const vector_axis &axis = plan.axes[k];
-        const bool last = k + 1 >= plan.axis_count;
-        const Index rest = last ? Index(0) : index / static_cast<Index>(axis.extent);
-        const int64 at = static_cast<int64>(index - rest * static_cast<Index>(axis.extent));
-        found.x += at * axis.x;
-        found.y += at * axis.y;
-        found.out += at * axis.out;
-        if (last)
-            break;
+        const Index rest =
+            k + 1 == plan.axis_count ? Index(0)
+            : sizeof(Index) == 8
+                ? index / static_cast<Index>(axis.extent)
+                : (__umulhi(unsigned(index), axis.magic) + unsigned(index)) >> axis.shift;
+        const Index at = index - rest * static_cast<Index>(axis.extent);
+        found.x += static_cast<int64>(at) * axis.x;
+        found.y += static_cast<int64>(at) * axis.y;
+        found.out += static_cast<int64>(at) * axis.out;
+        found.inner = k == 0 ? static_cast<unsigned>(at) : found.inner;
+        found.second = k == 1 ? static_cast<unsigned>(at) : found.second;
         index = rest;
     }
     return found;
 }
 
-// An operand's Items elements from `offset` on: adjacent, or one for all, or the number.
-template <unsigned Items, class T> union operand_group {
-    uint4 vector;
-    T item[Items];
+template <class T> union vector_group {
+    uint4 all;
+    T items[VECTOR / sizeof(T)];
 };
-template <unsigned Items, class T>
-__device__ operand_group<Items, T> load_operand(const T *from, int64 offset, bool adjacent,
-                                                T number) {
-    operand_group<Items, T> found;
-    if (from && adjacent && Items > 1) {
-        found.vector = *reinterpret_cast<const uint4 *>(from + offset);
-        return found;
-    }
-    const T one = from ? from[offset] : number;
+
+// A group of the result: where it begins, whether it continues in other rows of the innermost axis,
+// and whether those are rows of one plane.
+struct group_place {
+    position at;
+    unsigned index;
+    bool is_cut, is_plane;
+};
+
+// An operand's elements of a group: `first` is the offset, `step` and `row_step` are those of the
+// axes.
+template <class T, class OffsetOf>
+__device__ vector_group<T> load_group(const T *from, unsigned layout, T number,
+                                      const group_place &place, unsigned extent, int64 first,
+                                      int64 step, int64 row_step, OffsetOf offset_of) {
+    constexpr unsigned Items = VECTOR / sizeof(T);
+    vector_group<T> group;
+    if (from && layout == VECTOR_LINEAR) {
+        group.all = *reinterpret_cast<const uint4 *>(from + place.index);
+    } else if (from && place.is_cut && place.is_plane) {
+        const T *item = from + first;
+        const int64 next_row = row_step - (extent - 1) * step;
+        unsigned inner = place.at.inner;
 #pragma unroll
-    for (unsigned i = 0; i < Items; i++)
-        found.item[i] = one;
-    return found;
+        for (unsigned i = 0; i < Items; i++) {
+            group.items[i] = *item;
+            const bool last = ++inner == extent;
+            item += last ? next_row : step;
+            inner = last ? 0 : inner;
+        }
+    } else if (from && place.is_cut) {
+#pragma unroll
+        for (unsigned i = 0; i < Items; i++)
+            group.items[i] = from[offset_of(place.index + i)];
+    } else if (from && layout == VECTOR_PACKED) {
+        group.all = *reinterpret_cast<const uint4 *>(from + first);
+    } else if (from && step) {
+#pragma unroll
+        for (unsigned i = 0; i < Items; i++)
+            group.items[i] = from[first + i * step];
+    } else {
+        const T one = from ? from[first] : number;
+#pragma unroll
+        for (unsigned i = 0; i < Items; i++)
+            group.items[i] = one;
+    }
+    return group;
 }
 
-// Groups of Items elements, Groups of them a thread, a block's threads apart. A thread stores after
-// all of its loads: `out` may be x or y.
-template <class Op, unsigned Items, unsigned Groups, class Index, class T>
-__device__ void combine_strided(const T *x, const T *y, T *out, T a, const vector_plan &plan) {
-    const uint64 first = static_cast<uint64>(blockIdx.x) * blockDim.x * Groups + threadIdx.x;
+// A thread stores after all of its loads: `out` may be x or y.
+template <class Op, class T>
+__device__ void combine_groups(const T *x, const T *y, T *out, T a, const vector_plan &plan) {
+    constexpr unsigned Items = VECTOR / sizeof(T), Groups = VECTOR_GROUPS;
+    const unsigned groups = static_cast<unsigned>(plan.n / Items);
+    const unsigned first = blockIdx.x * blockDim.x * Groups + threadIdx.x;
+    const bool linear = plan.x_layout == VECTOR_LINEAR && plan.y_layout == VECTOR_LINEAR;
     const T x_number = number_of<T>(plan.x_number), y_number = number_of<T>(plan.y_number);
-    operand_group<Items, T> of_x[Groups], of_y[Groups];
-    int64 to[Groups];
+    vector_group<T> of_x[Groups], of_y[Groups];
 #pragma unroll
     for (unsigned k = 0; k < Groups; k++) {
-        const uint64 group = first + static_cast<uint64>(k) * blockDim.x;
-        if (group < plan.groups) {
-            const offsets at = offsets_of(plan, static_cast<Index>(group));
-            of_x[k] = load_operand<Items>(x, at.x, plan.axes[0].x != 0, x_number);
-            of_y[k] = load_operand<Items>(y, at.y, plan.axes[0].y != 0, y_number);
-            to[k] = at.out;
+        const unsigned group = first + k * blockDim.x;
+        if (group < groups) {
+            group_place place = {{0, 0, 0, 0, 0}, group * Items, false, false};
+            const vector_axis *axes = plan.axes;
+            const unsigned extent = static_cast<unsigned>(axes[0].extent);
+            if (!linear) {
+                place.at = position_of(plan, place.index);
+                place.is_cut = place.at.inner + Items > extent;
+                place.is_plane = plan.axis_count == 2 || place.at.second + Items <= axes[1].extent;
+            }
+            of_x[k] = load_group(x, plan.x_layout, x_number, place, extent, place.at.x, axes[0].x,
+                                 axes[1].x, [&](unsigned i) { return position_of(plan, i).x; });
+            of_y[k] = load_group(y, plan.y_layout, y_number, place, extent, place.at.y, axes[0].y,
+                                 axes[1].y, [&](unsigned i) { return position_of(plan, i).y; });
         }
     }
 #pragma unroll
     for (unsigned k = 0; k < Groups; k++)
-        if (first + static_cast<uint64>(k) * blockDim.x < plan.groups) {
-            operand_group<Items, T> sums;
+        if (first + k * blockDim.x < groups) {
+            vector_group<T> sums;
 #pragma unroll
             for (unsigned i = 0; i < Items; i++)
-                sums.item[i] = Op::apply(a, of_x[k].item[i], of_y[k].item[i]);
-            if (Items > 1)
-                *reinterpret_cast<uint4 *>(out + to[k]) = sums.vector;
-            else
-                out[to[k]] = sums.item[0];
+                sums.items[i] = Op::apply(a, of_x[k].items[i], of_y[k].items[i]);
+            reinterpret_cast<uint4 *>(out)[first + k * blockDim.x] = sums.all;
         }
 }
 
+// Elements one by one, from `first` on, `apart` from one another.
+template <class Op, unsigned Count, class Index, class T>
+__device__ void combine_items(const T *x, const T *y, T *out, T a, const vector_plan &plan,
+                              uint64 first, unsigned apart) {
+    const T x_number = number_of<T>(plan.x_number), y_number = number_of<T>(plan.y_number);
+    T of_x[Count], of_y[Count];
+    int64 to[Count];
+#pragma unroll
+    for (unsigned k = 0; k < Count; k++) {
+        const uint64 index = first + static_cast<uint64>(k) * apart;
+        if (index < plan.n) {
+            const position at = position_of(plan, static_cast<Index>(index));
+            of_x[k] = x ? x[at.x] : x_number;
+            of_y[k] = y ? y[at.y] : y_number;
+            to[k] = at.out;
+        }
+    }
+#pragma unroll
+    for (unsigned k = 0; k < Count; k++)
+        if (first + static_cast<uint64>(k) * apart < plan.n)
+            out[to[k]] = Op::apply(a, of_x[k], of_y[k]);
+}
+
 // New: an index becomes coordinates, and these an offset for each operand. Step 0 along an axis
-// repeats an operand; no operand is copied first. The host finds out whether groups of VECTOR bytes
-// are adjacent and aligned in every operand that does not repeat.
+// repeats an operand; no operand is copied first. The host finds out which operands allow vectors
+// of VECTOR bytes.
 template <class Op, class T>
 __device__ void vector_8(const T *x, const T *y, T *out, T a, const vector_plan &plan) {
-    constexpr unsigned ITEMS = VECTOR / sizeof(T);
-    if (plan.is_long)
-        combine_strided<Op, 1, VECTOR_ITEMS, uint64>(x, y, out, a, plan);
-    else if (plan.is_packed)
-        combine_strided<Op, ITEMS, VECTOR_GROUPS, unsigned>(x, y, out, a, plan);
-    else
-        combine_strided<Op, 1, VECTOR_ITEMS, unsigned>(x, y, out, a, plan);
-    if (blockIdx.x == gridDim.x - 1 && threadIdx.x < plan.tail) {
-        const int64 i = static_cast<int64>(plan.groups * ITEMS + threadIdx.x);
-        const T one_x = x ? x[plan.axes[0].x ? i : 0] : number_of<T>(plan.x_number);
-        const T one_y = y ? y[plan.axes[0].y ? i : 0] : number_of<T>(plan.y_number);
-        out[i] = Op::apply(a, one_x, one_y);
+    constexpr unsigned Items = VECTOR / sizeof(T);
+    const uint64 first = static_cast<uint64>(blockIdx.x) * blockDim.x * VECTOR_ITEMS + threadIdx.x;
+    if (plan.is_long) {
+        combine_items<Op, VECTOR_ITEMS, uint64>(x, y, out, a, plan, first, blockDim.x);
+    } else if (!plan.is_grouped) {
+        combine_items<Op, VECTOR_ITEMS, unsigned>(x, y, out, a, plan, first, blockDim.x);
+    } else {
+        combine_groups<Op>(x, y, out, a, plan);
+        if (blockIdx.x == gridDim.x - 1 && threadIdx.x < plan.n % Items)
+            combine_items<Op, 1, unsigned>(x, y, out, a, plan, plan.n / Items * Items + threadIdx.x,
+                                           0);
     }
 }
 
 // --- the kernels: vector_<rung>_<operation>_<items>_<items>
 
+using type_bool = boolean;
+using type_int8 = int8_t;
+using type_int16 = int16_t;
 using type_int32 = int32;
 using type_int64 = int64;
+using type_float16 = half;
+using type_bfloat16 = bfloat;
 using type_float32 = float32;
 using type_float64 = float64;
 
@@ -317,14 +421,15 @@ using type_float64 = float64;
         wait_for_kernel_before();                                                                  \
         rung<op_##op>(x, y, out, a, plan);                                                         \
     }
-#define VECTOR_NEWER_RUNGS(op, items, same)       \
-    VECTOR_KERNEL_WIDE(vector_7, op, items, same) \
-    VECTOR_KERNEL_STRIDED(vector_8, op, items, same)
+#define VECTOR_RUNG_7(op, items, same) VECTOR_KERNEL_WIDE(vector_7, op, items, same)
+#define VECTOR_RUNG_8(op, items, same) VECTOR_KERNEL_STRIDED(vector_8, op, items, same)
 
 SAME_FOR_ALL_GPUS(ADD_SIGNATURES(VECTOR_SAME_RUNGS))
-ADD_SIGNATURES(VECTOR_NEWER_RUNGS)
+ADD_SIGNATURES(VECTOR_RUNG_7)
+ADD_ANY_SIGNATURES(VECTOR_RUNG_8)
 SAME_FOR_ALL_GPUS(SAXPY_SIGNATURES(VECTOR_SAME_RUNGS))
-SAXPY_SIGNATURES(VECTOR_NEWER_RUNGS)
+SAXPY_SIGNATURES(VECTOR_RUNG_7)
+SAXPY_ANY_SIGNATURES(VECTOR_RUNG_8)
 
 } // namespace vector
 

@@ -10,18 +10,27 @@ enum { VECTOR_AXES = 8 };
 /* Elements of a thread one by one; groups of 16 bytes of a thread. */
 enum { VECTOR_ITEMS = 4, VECTOR_GROUPS = 2 };
 
-/* Steps are elements. The first axis is the innermost; its extent and steps count groups. */
+/* How the elements of an operand in a group of the result are found. */
+enum vector_layout {
+    VECTOR_LINEAR,   /* as the result's: one vector load */
+    VECTOR_PACKED,   /* adjacent and aligned along the innermost axis */
+    VECTOR_SEPARATE, /* one by one */
+};
+
+/* Steps are elements. The first axis is the innermost. An index below 2^31 is divided by the extent
+ * as (umulhi(index, magic) + index) >> shift. */
 struct vector_axis {
     uint64_t extent;
+    uint32_t magic, shift;
     int64_t x, y, out;
 };
 
 struct vector_plan {
-    uint64_t groups;             /* of the result: of one element, or of 16 bytes if packed */
+    uint64_t n;                  /* elements of the result */
     uint64_t x_number, y_number; /* bits of an operand that is a number: its address is 0 */
     uint32_t axis_count;
-    uint32_t is_packed; /* adjacent elements in vectors of 16 bytes */
-    uint32_t is_long;   /* 32 bits do not count the groups; not packed */
-    uint32_t tail;      /* elements after the groups of a packed single axis */
+    uint32_t is_grouped;         /* the result in vectors of 16 bytes, which are adjacent */
+    uint32_t is_long;            /* indices may exceed 31 bits; not grouped */
+    uint32_t x_layout, y_layout; /* of groups */
     struct vector_axis axes[VECTOR_AXES];
 };

@@ -1,7 +1,7 @@
-/* ops_matmul.c: plans a matrix product: one launch of one rung. Inputs: a and b; numbers: rows of
- * a, columns of b, columns of a. Knows no device.
+/* ops_matmul.c: plans a matrix product: one launch of a rung of the ladder, or a way of
+ * ops_matmul_any.c, which describes the numbers. Inputs: a and b. Knows no device.
  */
-#include "ops.h"
+#include "ops_matmul.h"
 
 #define GPUOPT_RUNGS
 #define RUNG(...)
@@ -143,13 +143,12 @@ static enum status add_chunks(struct ops_queue *queue, const struct work *work, 
     return status;
 }
 
-enum status ops_matmul_plan(struct ops_queue *queue, const struct ops_choice *choice,
-                            const struct ops_problem *problem, struct ops_plan *plan) {
+static enum status plan_ladder(struct ops_queue *queue, const struct ops_choice *choice,
+                               const struct ops_problem *problem, struct ops_choice fits,
+                               struct work work, struct ops_plan *plan) {
     const uint64_t *numbers = problem->numbers, rows = numbers[0], columns = numbers[1];
     const bool host = choice->rung->flags & RUNG_HOST;
     struct ops_step *step = &plan->steps[0];
-    struct work work = {0};
-    const struct ops_choice fits = host ? *choice : fitting(queue, choice, numbers, &work);
     const struct tiling *tiling = work.tiling;
     enum status status = ops_step_on_arrays(queue, &fits, problem, plan);
     for (unsigned i = 0; i < 3; i++)
@@ -186,4 +185,37 @@ enum status ops_matmul_plan(struct ops_queue *queue, const struct ops_choice *ch
     step->grid[1] = (unsigned)(y < GRID_Y ? y : GRID_Y);
     step->grid[2] = (unsigned)z;
     return STATUS_OK;
+}
+
+/* Estimated cycles of a multiprocessor. */
+static double ladder_cost(const struct ops_choice *choice, const struct work *work, uint64_t k) {
+    const double rate = (double)ops_fixed(matmul, ladder_rate) /
+                        (choice->signature->items == DTYPE_float64 ? 2 : 1);
+    return ops_fixed(matmul, ladder_cycles) + work->cost / 1000 * (double)k / rate;
+}
+
+enum status ops_matmul_plan(struct ops_queue *queue, const struct ops_choice *choice,
+                            const struct ops_problem *problem, struct ops_plan *plan) {
+    const int number = choice->rung->number;
+    const bool host = choice->rung->flags & RUNG_HOST, plain = ops_matmul_is_plain(problem);
+    const bool general = choice->rung->flags & RUNG_ANY_DTYPE;
+    struct work work = {0};
+    struct ops_choice fits = *choice;
+    struct matmul_way way;
+    if (!plain && !general && !choice->any_rung)
+        return status_fail(STATUS_UNFIT,
+                           "variant: rung '%s' multiplies two matrices in C order; use "
+                           "variant='patches' for stacks and other layouts",
+                           choice->rung->name);
+    if (plain && !general && !host)
+        fits = fitting(queue, choice, problem->numbers, &work);
+    if (general || (choice->any_rung && !host)) {
+        const int named = general && !choice->any_rung ? number : 0;
+        if (!ops_matmul_way(queue, choice, problem, named, &way))
+            return status_fail(STATUS_BAD_VALUE,
+                               "a, b: the result has more tiles than a grid has blocks");
+        if (general || !plain || way.cost < ladder_cost(choice, &work, problem->numbers[2]))
+            return ops_matmul_plan_way(queue, choice, problem, &way, plan);
+    }
+    return plan_ladder(queue, choice, problem, fits, work, plan);
 }

@@ -16,26 +16,52 @@ enum {
 
 enum { X, Y, OUT, ARRAYS, STRIDED = 8, AXES = 2 /* index of their count in the numbers */ };
 
-/* Whether groups of VECTOR bytes are adjacent and aligned in the result, and in each operand that
- * does not repeat one element along the innermost axis. */
-static bool is_packed(const struct ops_problem *problem, const struct vector_plan *plan,
-                      uint64_t items) {
-    const device_address addresses[ARRAYS] = {problem->inputs[X], problem->inputs[Y],
-                                              problem->output};
-    const bool whole = plan->axis_count == 1 || plan->axes[0].extent % items == 0;
-    if (!whole || plan->axes[0].out != 1 || plan->axes[0].extent < items)
+static int64_t step_of(const struct vector_axis *axis, int array) {
+    return array == X ? axis->x : array == Y ? axis->y : axis->out;
+}
+
+/* How an operand's groups of VECTOR bytes lie; a number has no layout. */
+static enum vector_layout layout_of(const struct vector_plan *plan, device_address address,
+                                    int operand, int64_t items) {
+    bool linear = true, packed = plan->axes[0].extent % (uint64_t)items == 0;
+    for (unsigned axis = 0; axis < plan->axis_count; axis++) {
+        const int64_t step = step_of(&plan->axes[axis], operand);
+        linear = linear && step == plan->axes[axis].out;
+        packed = packed && (axis ? step % items == 0 : step == 1);
+    }
+    return !address           ? VECTOR_LINEAR
+           : address % VECTOR ? VECTOR_SEPARATE
+           : linear           ? VECTOR_LINEAR
+           : packed           ? VECTOR_PACKED
+                              : VECTOR_SEPARATE;
+}
+
+/* Whether vectors of the result pay: it is one aligned run, and operands that are read one by one
+ * are adjacent or repeat. Narrow elements are never stored one by one. */
+static bool is_grouped(const struct ops_problem *problem, const struct vector_plan *plan,
+                       uint64_t items) {
+    const uint32_t layouts[] = {plan->x_layout, plan->y_layout};
+    uint64_t dense = 1;
+    if (problem->output % VECTOR || plan->n < items)
         return false;
-    for (int k = 0; k < ARRAYS; k++) {
-        for (unsigned axis = 0; axis < plan->axis_count; axis++) {
-            const int64_t steps[ARRAYS] = {plan->axes[axis].x, plan->axes[axis].y,
-                                           plan->axes[axis].out};
-            if (axis == 0 && steps[k] == 0)
-                break;
-            if (axis ? steps[k] % (int64_t)items != 0 : steps[k] != 1 || addresses[k] % VECTOR)
-                return false;
-        }
+    for (unsigned axis = 0; axis < plan->axis_count; axis++) {
+        if (plan->axes[axis].out != (int64_t)dense)
+            return false;
+        dense *= plan->axes[axis].extent;
+    }
+    for (int k = X; k <= Y; k++) {
+        const int64_t step = step_of(&plan->axes[0], k);
+        if (layouts[k] == VECTOR_SEPARATE && step != 0 && step != 1 && items <= VECTOR / 4)
+            return false;
     }
     return true;
+}
+
+/* Granlund and Montgomery, Division by invariant integers using multiplication, PLDI 1994. */
+static void set_divisor(struct vector_axis *axis) {
+    while (axis->shift < 31 && 1ull << axis->shift < axis->extent)
+        axis->shift++;
+    axis->magic = (uint32_t)((((1ull << axis->shift) - axis->extent) << 32) / axis->extent + 1);
 }
 
 static enum status plan_strided(const struct ops_choice *choice, const struct ops_problem *problem,
@@ -45,29 +71,28 @@ static enum status plan_strided(const struct ops_choice *choice, const struct op
     const uint64_t n = problem->numbers[0], items = VECTOR / dtype_size(choice->signature->items);
     const uint64_t *axes = problem->numbers + AXES + 1;
     memset(plan, 0, sizeof *plan);
+    plan->n = n;
     plan->x_number = problem->values[X];
     plan->y_number = problem->values[Y];
     plan->axis_count = problem->numbers[AXES] ? (uint32_t)problem->numbers[AXES] : 1;
-    plan->axes[0] = (struct vector_axis){n, 1, 1, 1};
+    plan->axes[0] = (struct vector_axis){.extent = n, .x = 1, .y = 1, .out = 1};
     for (uint64_t k = 0; k < problem->numbers[AXES]; k++, axes += 1 + ARRAYS)
-        plan->axes[k] = (struct vector_axis){axes[0], (int64_t)axes[1 + X], (int64_t)axes[1 + Y],
-                                             (int64_t)axes[1 + OUT]};
+        plan->axes[k] = (struct vector_axis){.extent = axes[0],
+                                             .x = (int64_t)axes[1 + X],
+                                             .y = (int64_t)axes[1 + Y],
+                                             .out = (int64_t)axes[1 + OUT]};
+    plan->is_long = n > INT32_MAX;
     for (uint32_t k = 0; k < plan->axis_count; k++) {
         plan->axes[k].x = problem->by_value & 1u << X ? 0 : plan->axes[k].x;
         plan->axes[k].y = problem->by_value & 1u << Y ? 0 : plan->axes[k].y;
+        if (!plan->is_long)
+            set_divisor(&plan->axes[k]);
     }
-    plan->groups = n;
-    plan->is_packed = n <= UINT32_MAX && is_packed(problem, plan, items);
-    plan->is_long = n > UINT32_MAX;
-    if (plan->is_packed) {
-        struct vector_axis *inner = &plan->axes[0];
-        plan->groups = n / items;
-        plan->tail = (uint32_t)(plan->axis_count == 1 ? n % items : 0);
-        *inner = (struct vector_axis){inner->extent / items, inner->x * (int64_t)items,
-                                      inner->y * (int64_t)items, (int64_t)items};
-    }
-    const uint64_t blocks =
-        ceil_div(plan->groups, (uint64_t)block * (plan->is_packed ? VECTOR_GROUPS : VECTOR_ITEMS));
+    plan->x_layout = layout_of(plan, problem->inputs[X], X, (int64_t)items);
+    plan->y_layout = layout_of(plan, problem->inputs[Y], Y, (int64_t)items);
+    plan->is_grouped = !plan->is_long && is_grouped(problem, plan, items);
+    const uint64_t blocks = plan->is_grouped ? ceil_div(n / items, (uint64_t)block * VECTOR_GROUPS)
+                                             : ceil_div(n, (uint64_t)block * VECTOR_ITEMS);
     if (blocks > GRID_MAX)
         return status_fail(STATUS_UNFIT, "x, y: %llu elements are too many for strided arrays",
                            (unsigned long long)n);

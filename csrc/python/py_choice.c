@@ -152,12 +152,21 @@ static int fits_kind(const struct reg_rung *rung, const struct device_ops *kind)
     return !kind || (is_host_kind(kind) == !!(rung->flags & RUNG_HOST) && !is_refused(rung, kind));
 }
 
-static const struct reg_rung *best_rung(const struct reg_family *family,
+/* The best rung or, if that is not compiled for the problem's types, the one for any. */
+static const struct reg_rung *best_rung(const struct py_problem *problem,
                                         const struct device_ops *kind) {
-    for (size_t i = 0; i < family->rung_count; i++)
-        if (family->rungs[i].flags & RUNG_BEST && fits_kind(&family->rungs[i], kind))
-            return &family->rungs[i];
-    return NULL;
+    const struct reg_rung *best = NULL;
+    enum dtype items;
+    for (size_t i = 0; i < problem->family->rung_count; i++) {
+        const struct reg_rung *rung = &problem->family->rungs[i];
+        if (!fits_kind(rung, kind))
+            continue;
+        if (rung->flags & RUNG_BEST)
+            best = rung;
+        if (rung->flags & (RUNG_BEST | RUNG_ANY_DTYPE) && find_signature(problem, rung, &items))
+            return rung;
+    }
+    return best;
 }
 
 /* Raises ValueError that lists the variants for the kind of device (NULL: for all kinds). */
@@ -350,7 +359,7 @@ static int default_kind(struct py_state *state, const struct py_problem *problem
         return -1;
     }
     if (count && !(rung && is_refused(rung, cuda)) &&
-        (rung || find_signature(problem, best_rung(problem->family, cuda), &items)))
+        (rung || find_signature(problem, best_rung(problem, cuda), &items)))
         *kind = cuda; /* without a named rung, only if it has a kernel for these types */
     else
         *kind = kind_named(rung ? "sim" : "cpu");
@@ -389,8 +398,8 @@ static int choose_rung(const struct py_problem *problem, const struct reg_rung *
 int py_choose_on(const struct py_problem *problem, PyObject *variant, PyObject *block,
                  struct py_target *target) {
     const bool any = !py_given(variant);
-    const struct reg_rung *rung = any ? best_rung(problem->family, target->kind)
-                                      : find_rung(problem->family, variant, target->kind);
+    const struct reg_rung *rung =
+        any ? best_rung(problem, target->kind) : find_rung(problem->family, variant, target->kind);
     return rung ? choose_rung(problem, rung, any, block, target) : -1;
 }
 

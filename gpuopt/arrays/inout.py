@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpuopt import _core
+from gpuopt.arrays.dtypes import by_name, kind_of, name_of
 
 NUMBERS = ("int32", "int64", "float32", "float64")
 FLOATS = ("float32", "float64")
@@ -137,10 +138,13 @@ def common(
     weak = []
     for each, (name, value) in zip(found, values, strict=True):
         weak.append(value if type(value) in (int, float) else each.dtype)
-        if type(value) is not int and each.dtype.kind not in "biuf":
+        if type(value) is not int and kind_of(each.dtype) not in "biuf":
             raise TypeError(f"{name}: dtype {each.dtype} is not supported; use {', '.join(dtypes)}")
-    dtype = np.result_type(*weak).newbyteorder("=")
-    if dtype.name not in dtypes:
+    try:
+        dtype = np.result_type(*weak).newbyteorder("=")
+    except TypeError:  # no common type, as of bfloat16 and int64
+        dtype = np.dtype(object)
+    if name_of(dtype) not in dtypes:
         raise TypeError(
             f"{', '.join(name for name, _ in values)}: their common dtype {dtype} is not "
             f"supported; use {', '.join(dtypes)}"
@@ -148,7 +152,7 @@ def common(
     for k, (name, value) in enumerate(values):
         if type(value) is int:
             found[k] = item(value, dtype, name)
-    return np.dtype(dtype.name), found
+    return by_name(name_of(dtype)), found
 
 
 def item(value: float, dtype: np.dtype, name: str) -> np.ndarray:

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from gpuopt import _core
 from gpuopt.arrays import inout
-from gpuopt.arrays.inout import FLOATS, NUMBERS, Problem, apart, check_out
+from gpuopt.arrays.dtypes import is_bfloat16, name_of
+from gpuopt.arrays.inout import NUMBERS, Problem, apart, check_out
 from gpuopt.arrays.libraries import View, check_device, quick_view, view_of
 from gpuopt.families import device_calls, engines
 from gpuopt.families.device_axes import broadcast_strides, in_c_order, spread, strides_of
@@ -22,6 +23,23 @@ from gpuopt.util.literals import DeviceName, VectorRung
 from gpuopt.util.names import misspelt, suggests
 
 _AXES = 8  # that the cpu walks along: DEVICE_AXES
+_ADDED = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
+    "bfloat16", "float32", "float64",
+)  # fmt: skip
+_SCALED = ("float16", "bfloat16", "float32", "float64")
+
+
+def _head(family: str, name: str) -> tuple[str, str, str, str]:
+    """Return the kernel of a dtype: unsigned elements are added as signed ones."""
+    name = name.removeprefix("u")
+    return (family, family, name, name)
+
+
+def _kind_of_call(family: str, name: str, variant: Any, block: Any, device: Any) -> str:
+    """Return the kind of device of a call; the cpu's rungs have some of the dtypes only."""
+    known = name if name in NUMBERS else "float32"
+    return _core.call_kind(_head(family, known), variant, block, device)
 
 
 def _once(array: np.ndarray) -> np.ndarray:
@@ -73,16 +91,17 @@ def _vector_problem(
             numbers += [len(axes), *(number for axis in axes for number in axis)]
         else:
             inputs = tuple(np.ascontiguousarray(each) for each in inputs)
-    return Problem(family, family, dtype.name, dtype.name, inputs, shape, dtype, tuple(numbers))
+    head = _head(family, name_of(dtype))
+    return Problem(*head, inputs, shape, dtype, tuple(numbers))
 
 
 def _number(
     name: str, value: float, other: str, dtype: np.dtype, dtypes: tuple[str, ...]
 ) -> np.ndarray:
     """Return a Python number as a value of the other operand's dtype."""
-    if dtype.name not in dtypes:
+    if name_of(dtype) not in dtypes:
         raise TypeError(f"{other}: dtype {dtype} is not supported; use {', '.join(dtypes)}")
-    found = np.result_type(dtype, value)
+    found = dtype if is_bfloat16(dtype) else np.result_type(dtype, value)
     if found != dtype:
         raise TypeError(
             f"{name}: makes the result {found}, but {other} is {dtype}, and nothing is converted "
@@ -121,14 +140,14 @@ def _on_device(
 @in_default_float_state
 def add_problem(x: ArrayLike, y: ArrayLike) -> Problem:
     """Describe a sum of vectors."""
-    dtype, (x, y) = inout.common((("x", x), ("y", y)), NUMBERS)
+    dtype, (x, y) = inout.common((("x", x), ("y", y)), _ADDED)
     return _vector_problem("add", 0, x, y, dtype)
 
 
 @in_default_float_state
 def saxpy_problem(a: float, x: ArrayLike, y: ArrayLike) -> Problem:
     """Describe a * x + y."""
-    dtype, (factor, x, y) = inout.common((("a", a), ("x", x), ("y", y)), FLOATS)
+    dtype, (factor, x, y) = inout.common((("a", a), ("x", x), ("y", y)), _SCALED)
     if factor.ndim:
         raise ValueError(f"a: must be a number, not an array of shape {factor.shape}")
     return _vector_problem("saxpy", factor[()], x, y, dtype)
@@ -136,14 +155,14 @@ def saxpy_problem(a: float, x: ArrayLike, y: ArrayLike) -> Problem:
 
 def _saxpy_of(x: np.ndarray, y: np.ndarray) -> Problem:
     """Describe a * x + y on a device for a Python number; nothing is converted."""
-    if x.dtype.name not in FLOATS:
-        raise TypeError(f"x, y: dtype {x.dtype} is not supported; use {', '.join(FLOATS)}")
+    if name_of(x.dtype) not in _SCALED:
+        raise TypeError(f"x, y: dtype {x.dtype} is not supported; use {', '.join(_SCALED)}")
     return saxpy_problem(0.0, x, y)
 
 
 def _saxpy_by(x: np.ndarray, y: np.ndarray, a: object) -> Problem:
     """Describe a * x + y on a device for a factor with a dtype."""
-    dtype, _ = inout.common((("a", a), ("x", x), ("y", y)), FLOATS)
+    dtype, _ = inout.common((("a", a), ("x", x), ("y", y)), _SCALED)
     if dtype != x.dtype:
         raise TypeError(f"a: makes the result {dtype}, but x and y are {x.dtype}; pass float(a)")
     return saxpy_problem(a, x, y)
@@ -219,9 +238,9 @@ def _planned_vector(
     shape = _together(*map(np.shape, operands))
     if out is not None:
         check_out(out, shape, dtype)
-    head = (family, family, dtype.name, dtype.name)
-    on_cpu = _core.call_kind(head, variant, block, device) == "cpu"
-    ready = all(
+    head = _head(family, dtype.name)
+    on_cpu = _kind_of_call(family, dtype.name, variant, block, device) == "cpu"
+    ready = (dtype.name in NUMBERS or not on_cpu) and all(
         each.dtype == dtype and each.flags.aligned
         for each in (arrays if out is None else [*arrays, out])
     )
@@ -305,9 +324,10 @@ def _there(
     dtype, item = first.dtype, first.dtype.itemsize
     weak = all(type(each) in (int, float) for each in (*numbers, 0 if factor is None else factor))
     alike = all(each.dtype == dtype and each.device == first.device for each in others)
-    if not weak or not alike or dtype.name not in dtypes or weak_numbers(numbers):
+    name = name_of(dtype)
+    if not weak or not alike or name not in dtypes or weak_numbers(numbers):
         return None
-    if any(np.result_type(dtype, each) != dtype for each in numbers):
+    if name != "bfloat16" and any(np.result_type(dtype, each) != dtype for each in numbers):
         return None
     shape = _together(*(each.shape if isinstance(each, View) else () for each in operands))
     n = math.prod(shape)
@@ -339,50 +359,68 @@ def _there(
     inputs: list[Any] = []
     for k, each in enumerate(operands):
         if not isinstance(each, View):
-            inputs.append((at + k, dtype.name))
+            inputs.append((at + k, name))
             continue
         own = (each.shape, strides_of(each)) == (shape, made)
         inputs.append((at + k, 0, math.prod(each.shape) * item, reach_of(each, in_place=own)))
     return there_plan(
         first.device,
-        (family, family, dtype.name, dtype.name),
+        _head(family, name),
         tuple(settings),
         tuple(inputs),
         (n * item, reach_of((shape, made, dtype)), shape, dtype),
         out=-1 if out is None else at + 3,
         factor=-1 if factor is None else 0,
-        factor_dtype=dtype.name,
+        factor_dtype=name,
         how=(variant, block),
     )
 
 
 def _plan_add(x: Any, y: Any, variant: Any, out: Any, block: Any, device: Any) -> _core.Plan | None:
     if isinstance(x, View) or isinstance(y, View):
-        return _there("add", NUMBERS, [x, y], None, variant, out, block, device)
-    return _planned_vector("add", NUMBERS, [x, y], None, variant, out, block, device)
+        return _there("add", _ADDED, [x, y], None, variant, out, block, device)
+    return _planned_vector("add", _ADDED, [x, y], None, variant, out, block, device)
 
 
 def _plan_saxpy(
     a: Any, x: Any, y: Any, variant: Any, out: Any, block: Any, device: Any
 ) -> _core.Plan | None:
     if isinstance(x, View) or isinstance(y, View):
-        return _there("saxpy", FLOATS, [x, y], a, variant, out, block, device)
-    return _planned_vector("saxpy", FLOATS, [x, y], a, variant, out, block, device)
+        return _there("saxpy", _SCALED, [x, y], a, variant, out, block, device)
+    return _planned_vector("saxpy", _SCALED, [x, y], a, variant, out, block, device)
 
 
 def _add(x: Any, y: Any, variant: Any, out: Any, block: Any, device: Any) -> Any:
     """Add any operands: lists, subclasses, arrays on a device."""
     # The result's library is that of the first array.
     given = {"y": y, "x": x} if type(x) in (int, float) else {"x": x, "y": y}
-    views = _on_device(NUMBERS, device, **given)
+    views = _on_device(_ADDED, device, **given)
     if views:
         call = device_calls.described(add_problem, views)
         return device_calls.run(call, views, variant, block, out, in_place=True)
-    return run(add_problem(x, y), (variant, block, device), out)
+    return _on_host(add_problem(x, y), None, variant, block, device, out)
+
+
+def _on_host(
+    problem: Problem, factor: Any, variant: Any, block: Any, device: Any, out: Any
+) -> np.ndarray:
+    """Run a sum of host arrays: by NumPy where it is the cpu's, which has no rung for the dtype."""
+    family, name = problem.family, name_of(problem.dtype)
+    named = variant is not None or block is not None
+    if name in NUMBERS or named or _kind_of_call(family, name, None, None, device) != "cpu":
+        return run(problem, (variant, block, device), out)
+    if out is not None:
+        check_out(out, problem.shape, problem.dtype)
+    x, y = problem.inputs
+    with np.errstate(all="ignore"):
+        found = np.add(x if factor is None else problem.dtype.type(factor) * x, y)
+        if out is not None:
+            np.copyto(out, found, casting="same_kind")
+    return np.asarray(found) if out is None else out
 
 
 def _saxpy(a: Any, x: Any, y: Any, variant: Any, out: Any, block: Any, device: Any) -> Any:
-    views = _on_device(FLOATS, device, x=x, y=y)
+    views = _on_device(_SCALED, device, x=x, y=y)
     if views:
         if type(a) in (int, float):
             call = device_calls.described(_saxpy_of, views)
@@ -391,7 +429,7 @@ def _saxpy(a: Any, x: Any, y: Any, variant: Any, out: Any, block: Any, device: A
         else:
             call = device_calls.described(_saxpy_by, views, a)
         return device_calls.run(call, views, variant, block, out, in_place=True)
-    return run(saxpy_problem(a, x, y), (variant, block, device), out)
+    return _on_host(saxpy_problem(a, x, y), a, variant, block, device, out)
 
 
 _OTHERS = ("variant", "out", "block", "device")
@@ -418,11 +456,12 @@ def add(
     Parameters
     ----------
     x, y : array_like
-        Arrays whose shapes broadcast together; their common dtype must be int32, int64, float32 or
-        float64. Or two arrays of one dtype on a device, or one and a Python number. Operands of any
-        layout are read in place: only rungs 1 to 7, if named, require contiguous arrays of one
-        shape, and other operands are copied for them. The result is on that device, of x's library
-        (of y's if x is a number), and the call does not wait.
+        Arrays of bool, an integer type, float16, bfloat16, float32 or float64 whose shapes
+        broadcast together. Or two arrays of one dtype on a device, or one and a Python number.
+        Operands of any layout are read in place: only rungs 1 to 7, if named, require contiguous
+        arrays of one shape, and other operands are copied for them; they have int32, int64, float32
+        and float64. The result is on that device, of x's library (of y's if x is a number), and the
+        call does not wait.
     variant : int or str, optional
         The rung, by number or by name: 1 "one-thread", 2 "blocks" (of one thread), 3 "threads" (of
         one block: at most 1,024 elements), 4 "blocks-threads" (a multiple of the block), 5
@@ -457,8 +496,8 @@ def add(
     Notes
     -----
     Rung 7 loads and stores 16 bytes per instruction if x, y and the result have the same offset
-    from a multiple of 16 bytes, else single elements. Rung 8 does where groups of 16 bytes are
-    adjacent and aligned in the result and in the operands that do not repeat.
+    from a multiple of 16 bytes, else single elements. Rung 8 stores 16 bytes where the result is
+    one aligned run, and loads them from operands that are adjacent and aligned there.
 
     Source: deck D1 (Introduction to GPU computing and CUDA, NVIDIA), vector addition; rung 7's
     loads of float4, deck D2 (CUDA Deep Dive, Georgia Tech 2013).
@@ -493,8 +532,8 @@ def saxpy(
     a : float
         The factor. A NumPy scalar takes part in the promotion of dtypes, a Python number does not.
     x, y : array_like
-        Arrays whose shapes broadcast together; the common dtype must be float32 or float64. Or
-        arrays on a device, as for `gpuopt.add`, where x or y may be a number.
+        Arrays whose shapes broadcast together; the common dtype must be float32, float64, float16
+        or bfloat16. Or arrays on a device, as for `gpuopt.add`, where x or y may be a number.
     variant, block, device
         As `gpuopt.add`.
     out : ndarray, optional

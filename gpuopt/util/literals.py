@@ -149,6 +149,8 @@ MatmulRung: TypeAlias = Literal[
     "warp-tiles",
     "tuned",
     "stream-k",
+    "patches",
+    "dots",
     "1-historical",
     "2-historical",
     "3-historical",

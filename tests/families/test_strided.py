@@ -38,28 +38,30 @@ def there(room, host):
 
 def planned(operands, out=None, factor=None, variant=None):
     """Run the plan of a sum on the simulated GPU."""
-    dtypes = vectors.NUMBERS if factor is None else vectors.FLOATS
+    dtypes = vectors._ADDED if factor is None else vectors._SCALED
     family = "add" if factor is None else "saxpy"
     plan = vectors._there(family, dtypes, operands, factor, variant, out, None, None)
     given = operands if factor is None else [factor, *operands]
     return plan.run(*given, None, out)
 
 
-@pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
+@pytest.mark.parametrize("dtype", [name for name in vectors._ADDED if name != "bfloat16"])
 def test_operands_of_any_layout_match_numpy(dtype, rng):
     for _ in range(60):
-        shape = tuple(int(n) for n in rng.choice([1, 2, 3, 4, 5, 8, 12], rng.integers(0, 5)))
+        shape = tuple(int(n) for n in rng.choice([1, 2, 3, 4, 5, 8, 12, 32], rng.integers(0, 5)))
         (room_x, x), (room_y, y) = (strided(rng, shape, dtype) for _ in range(2))
         (keep_x, view_x), (keep_y, view_y) = there(room_x, x), there(room_y, y)
         np.testing.assert_array_equal(planned([view_x, view_y]).get(), x + y)
-        np.testing.assert_array_equal(planned([view_x, 7], variant=8).get(), x + x.dtype.type(7))
+        if dtype != "bool":  # NumPy makes it int64
+            got = planned([view_x, 7], variant=8).get()
+            np.testing.assert_array_equal(got, x + x.dtype.type(7))
         if x.dtype.kind == "f":
             got = planned([view_x, view_y], factor=0.5).get()  # a product by 0.5 is exact
             np.testing.assert_array_equal(got, x.dtype.type(0.5) * x + y)
         assert keep_x.size and keep_y.size
 
 
-@pytest.mark.parametrize("dtype", ["int32", "float64"])
+@pytest.mark.parametrize("dtype", ["int8", "float16", "int32", "float64"])
 def test_results_of_any_layout_leave_their_gaps_alone(dtype, rng):
     for _ in range(40):
         shape = tuple(int(n) for n in rng.choice([1, 2, 3, 4, 8, 12], rng.integers(1, 4)))
@@ -73,18 +75,50 @@ def test_results_of_any_layout_leave_their_gaps_alone(dtype, rng):
         assert keep.size
 
 
-def test_large_broadcasts_match_numpy(rng):
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64"])
+def test_large_broadcasts_match_numpy(dtype, rng):
     """Groups of 16 bytes, tails, unaligned rows, single elements."""
     for rows, columns in ((700, 1024), (301, 1027), (3, 100_003), (50_000, 3), (1, 65_537)):
-        x = rng.standard_normal((rows, columns)).astype("f4")
+        x = (9 * rng.standard_normal((rows, columns))).astype(dtype)
         row, column = x[-1].copy(), x[:, :1].copy()
         there_x = gpuopt.asarray(x, "sim")
         for other in (row, column, row[:1].copy()):
             got = gpuopt.add(there_x, gpuopt.asarray(other, "sim")).get()
             np.testing.assert_array_equal(got, x + other)
-        np.testing.assert_array_equal(gpuopt.add(there_x, 1.5).get(), x + np.float32(1.5))
+        number = 3 if dtype == "int8" else 1.5
+        np.testing.assert_array_equal(gpuopt.add(there_x, number).get(), x + x.dtype.type(number))
         np.testing.assert_array_equal(gpuopt.add(x, row, device="sim"), x + row)
         np.testing.assert_array_equal(gpuopt.add(x, 2, device="sim", variant="strided"), x + 2)
+
+
+def test_numbers_are_rounded_to_the_arrays_type_as_numpy_rounds():
+    for dtype, numbers in (
+        ("float16", [0.1, -0.1, 65519.9, 65520.0, 1e9, 6e-8, 3e-8, 2.98e-8, 1e-300, 2049, 2051.0]),
+        ("float16", [float("nan"), float("inf"), -float("inf"), -0.0, 6.1e-5, 6.09e-5]),
+        ("float16", [1.00048828125, 1.0004882812501]),
+        ("uint8", [0, 255]), ("int8", [-128, 127]), ("uint16", [65535]), ("uint32", [2**32 - 1]),
+    ):  # fmt: skip
+        zero = np.zeros(3, dtype)
+        there_zero = gpuopt.asarray(zero, "sim")
+        for number in numbers:
+            with np.errstate(all="ignore"):
+                want = zero + zero.dtype.type(number)
+            np.testing.assert_array_equal(gpuopt.add(there_zero, number).get(), want)
+    for dtype, number in (("uint8", 256), ("uint8", -1), ("int16", 1 << 15)):
+        with pytest.raises(OverflowError, match="y: "):
+            gpuopt.add(gpuopt.asarray(np.zeros(3, dtype), "sim"), number)
+
+
+def test_bfloat16_sums_match_ml_dtypes(rng):
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    x, y = (rng.standard_normal(shape).astype(bfloat16) for shape in ((40, 24), (24,)))
+    for device in ("sim", "cpu"):
+        got = gpuopt.add(x, y, device=device)
+        assert got.dtype == bfloat16 and got.tobytes() == (x + y).tobytes()
+    there_x = gpuopt.asarray(x, "sim")
+    assert gpuopt.add(there_x, 0.3).get().tobytes() == (x + bfloat16(0.3)).tobytes()
+    scaled = gpuopt.saxpy(0.5, there_x, gpuopt.asarray(x, "sim")).get()
+    assert scaled.tobytes() == (bfloat16(0.5) * x + x).tobytes()
 
 
 def test_ordinary_operands_cost_one_launch_and_no_copy(fake_cuda):

@@ -14,8 +14,9 @@ BASE = {".", "kernels"}  # files directly in csrc, and the plans that kernels an
 LAYERS = {  # a folder, and those that its files may include besides their own
     # devices.c and registry.c alone
     ".": {"devices", "devices/cpu", "devices/cpu/reduce", "devices/cuda", "kernels"},
-    "kernels": {"kernels/axis", "kernels/transpose"},
+    "kernels": {"kernels/axis", "kernels/matmul", "kernels/transpose"},
     "kernels/axis": {"kernels"},
+    "kernels/matmul": {"kernels"},
     "kernels/transpose": {"kernels"},
     "sim": {"sim/core", "sim/ptx", "sim/decode", "sim/exec", "sim/observe"},
     "sim/core": {"sim"},  # sim.h

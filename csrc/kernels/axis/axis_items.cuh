@@ -3,39 +3,10 @@
 // shape of work.
 #pragma once
 
-#include "../common.cuh"
+#include "../halves.cuh"
 #include "../reduce_axis_plan.cuh"
 
 namespace axis {
-
-struct half { // its bits
-    uint16_t bits;
-};
-__device__ inline float32 widened(half item) {
-    float32 value;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(item.bits));
-    return value;
-}
-template <class T> __device__ T narrowed(float64 value);
-template <> __device__ half narrowed(float64 value) {
-    half item;
-    asm("cvt.rn.f16.f64 %0, %1;" : "=h"(item.bits) : "d"(value));
-    return item;
-}
-
-struct bfloat { // bfloat16's bits: the upper half of a float32's
-    uint16_t bits;
-};
-__device__ inline float32 widened(bfloat item) { return __int_as_float(int32(item.bits) << 16); }
-// Rounded once, to nearest even: bits lost in the conversion to float32 survive as an odd last bit.
-template <> __device__ bfloat narrowed(float64 value) {
-    const float32 cut = __double2float_rz(value);
-    uint32_t bits = uint32_t(__float_as_int(cut)) | (float64(cut) != value);
-    if (value != value)
-        return bfloat{uint16_t(bits >> 16 | 0x40)};
-    bits += 0x7fff + (bits >> 16 & 1);
-    return bfloat{uint16_t(bits >> 16)};
-}
 
 // --- elements in another order: their bits, xor a key
 

@@ -2,7 +2,7 @@
 // its warps and threads divide it, and words of 128 bits. Contains no kernel.
 #pragma once
 
-#include "common.cuh"
+#include "../common.cuh"
 
 namespace matmul {
 

@@ -1,0 +1,39 @@
+/* matmul_plan.cuh: the contract between ops_matmul.c, which fills a plan, and the rungs of
+ * matmul.cu for any product, which receive it as last argument. C and CUDA; knows no device.
+ */
+#pragma once
+
+#include <stdint.h>
+
+enum { MATMUL_AXES = 6 }; /* of a stack of products, merged */
+
+/* Rung 12 has one mode; the others are those of rung 13. */
+enum matmul_mode { MATMUL_DOTS, MATMUL_COLUMNS, MATMUL_JOIN };
+
+/* PATCH: rows and columns of a thread's outputs. THREADS: of a block. UNROLLED: steps of k in a
+ * row. */
+enum { MATMUL_PATCH = 4, MATMUL_THREADS = 256, MATMUL_UNROLLED = 4 };
+enum { MATMUL_LOADS_A = 16, MATMUL_LOADS_B = 4 }; /* elements of a tile a thread, at most */
+
+/* Steps are elements. A stack's axis, the last first. */
+struct matmul_axis {
+    uint64_t extent;
+    int64_t a, b;
+};
+
+/* With `is_swapped` the kernels compute the transpose: a, rows, m stand for b, columns, n. */
+struct matmul_plan {
+    uint64_t m, n, k;
+    int64_t a_row, a_k, b_k, b_column, c_row, c_column;
+    uint64_t outputs;       /* of all products */
+    uint64_t chunk;         /* steps of k of a slice */
+    uint64_t tiles, across; /* tiles of outputs of a product; in a row of them */
+    uint32_t slices;        /* of k; more than one: their sums go to the partial sums */
+    uint32_t is_swapped;
+    uint32_t down_bits, across_bits; /* logarithms of a tile's patches, */
+    uint32_t team_bits, depth_bits;  /* of the teams that divide a tile's depth, of that depth */
+    uint32_t lane_bits, join_bits; /* of a dot product's threads, of the groups that join slices */
+    uint32_t a_along_k, b_along_k; /* the axis along which threads load */
+    uint32_t axis_count;
+    struct matmul_axis axes[MATMUL_AXES];
+};

@@ -1,0 +1,31 @@
+/* ops_matmul.h: between ops_matmul.c, which plans the ladder's rungs, and ops_matmul_any.c, which
+ * plans the rungs for any product. */
+#ifndef GPUOPT_OPS_MATMUL_H
+#define GPUOPT_OPS_MATMUL_H
+
+#include "../kernels/matmul_plan.cuh"
+#include "ops.h"
+
+enum { MATMUL_PATCHES_RUNG = 12, MATMUL_DOTS_RUNG = 13 };
+
+/* A way to compute a product. */
+struct matmul_way {
+    int rung;
+    enum matmul_mode mode; /* of rung 13 */
+    struct matmul_plan plan;
+    uint64_t blocks;
+    unsigned shared_bytes;
+    double cost; /* estimated cycles of a multiprocessor */
+};
+
+/* Whether a problem is one product of matrices in C order, as the ladder's rungs read. */
+bool ops_matmul_is_plain(const struct ops_problem *problem);
+/* The cheapest way of a rung or, for 0, of both rungs; false if the grid has too few blocks. */
+bool ops_matmul_way(const struct ops_queue *queue, const struct ops_choice *choice,
+                    const struct ops_problem *problem, int rung, struct matmul_way *way);
+/* Plans a way: one launch, and another that adds the slices. */
+enum status ops_matmul_plan_way(struct ops_queue *queue, const struct ops_choice *choice,
+                                const struct ops_problem *problem, const struct matmul_way *way,
+                                struct ops_plan *plan);
+
+#endif

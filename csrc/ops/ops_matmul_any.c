@@ -1,0 +1,329 @@
+/* ops_matmul_any.c: plans products of any shape and layout on rungs 12 and 13 of matmul. Numbers:
+ * rows, columns, k; then the count of the stack's axes plus 1, the steps of a along rows and k, of
+ * b along k and columns, and for each axis its extent and the steps of a and b. Knows no device.
+ */
+#include "ops_matmul.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    COUNT = 3, /* index in the numbers; 0 there: one product in C order */
+    GRID_X = 0x7fffffff,
+    WARP = 32,
+    VECTOR = 16, /* bytes */
+    SLICES_MOST = 512,
+    SHAPES = 8
+};
+
+/* Tiles: logarithms of rows and columns in patches, and of the depth. */
+static const struct shape {
+    unsigned down_bits, across_bits, depth_bits;
+} shapes[SHAPES] = {{4, 4, 4}, {3, 3, 5}, {2, 2, 6}, {5, 3, 4},
+                    {6, 2, 4}, {4, 2, 5}, {6, 1, 4}, {4, 1, 5}};
+enum { THREAD_BITS = 8 }; /* of MATMUL_THREADS */
+
+/* The device and the elements, as the estimates need them. */
+struct machine {
+    double multiprocessors, rate; /* multiplications per cycle of a multiprocessor */
+    uint64_t item, sum;           /* bytes of an element, and of a sum */
+    unsigned shared_most;
+};
+
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static double greater(double a, double b) { return a > b ? a : b; }
+static uint64_t distance(int64_t step) { return (uint64_t)llabs(step); }
+
+bool ops_matmul_is_plain(const struct ops_problem *problem) { return problem->numbers[COUNT] == 0; }
+
+static struct machine machine_of(const struct ops_queue *queue, const struct ops_choice *choice) {
+    const int multiprocessors = queue->info.multiprocessors;
+    const bool wide = choice->signature->items == DTYPE_float64;
+    return (struct machine){
+        .multiprocessors = multiprocessors > 0 ? multiprocessors : 1,
+        .rate = (double)ops_fixed(matmul, patch_rate) / (wide ? 2 : 1),
+        .item = dtype_size(choice->signature->items),
+        .sum = dtype_size(choice->signature->accumulator),
+        .shared_most = (unsigned)queue->info.shared_per_block,
+    };
+}
+
+/* The problem as a plan of one slice. */
+static struct matmul_plan described(const struct ops_problem *problem) {
+    const uint64_t *numbers = problem->numbers, *steps = numbers + COUNT + 1;
+    struct matmul_plan plan = {.m = numbers[0], .n = numbers[1], .k = numbers[2], .slices = 1};
+    plan.chunk = plan.k ? plan.k : 1;
+    plan.tiles = plan.across = 1;
+    plan.c_row = (int64_t)plan.n;
+    plan.c_column = 1;
+    plan.outputs = plan.m * plan.n;
+    if (ops_matmul_is_plain(problem)) {
+        plan.a_row = (int64_t)plan.k;
+        plan.b_k = (int64_t)plan.n;
+        plan.a_k = plan.b_column = 1;
+    } else {
+        plan.a_row = (int64_t)steps[0];
+        plan.a_k = (int64_t)steps[1];
+        plan.b_k = (int64_t)steps[2];
+        plan.b_column = (int64_t)steps[3];
+        plan.axis_count = (uint32_t)(numbers[COUNT] - 1);
+        steps += 4;
+    }
+    for (uint32_t axis = 0; axis < plan.axis_count; axis++, steps += 3) {
+        plan.axes[axis] = (struct matmul_axis){steps[0], (int64_t)steps[1], (int64_t)steps[2]};
+        plan.outputs *= steps[0];
+    }
+    return plan;
+}
+
+/* The same for the transposed product. */
+static struct matmul_plan swapped(const struct matmul_plan *given) {
+    struct matmul_plan plan = *given;
+    plan.m = given->n;
+    plan.n = given->m;
+    plan.a_row = given->b_column;
+    plan.a_k = given->b_k;
+    plan.b_k = given->a_k;
+    plan.b_column = given->a_row;
+    plan.c_row = given->c_column;
+    plan.c_column = given->c_row;
+    plan.is_swapped = !given->is_swapped;
+    for (uint32_t axis = 0; axis < plan.axis_count; axis++) {
+        plan.axes[axis].a = given->axes[axis].b;
+        plan.axes[axis].b = given->axes[axis].a;
+    }
+    return plan;
+}
+
+static uint64_t products_of(const struct matmul_plan *plan) {
+    return plan->m && plan->n ? plan->outputs / (plan->m * plan->n) : 0;
+}
+
+/* Cuts k into about `slices` chunks of whole units. */
+static void cut(struct matmul_plan *plan, uint64_t slices, uint64_t unit) {
+    slices = least(slices ? slices : 1, SLICES_MOST);
+    plan->chunk = plan->k ? ceil_div(ceil_div(plan->k, slices), unit) * unit : 1;
+    plan->slices = plan->k ? (uint32_t)ceil_div(plan->k, plan->chunk) : 1;
+}
+
+/* Cycles to read the operands and to write the results, and those to add the slices. */
+static double memory_cost(const struct machine *machine, const struct matmul_plan *plan) {
+    const double k = (double)plan->k, sides = (double)plan->m + (double)plan->n;
+    const double items = (double)products_of(plan) * sides * k + (double)plan->outputs;
+    return items * (double)machine->item /
+           (ops_fixed(matmul, bytes_per_cycle) * machine->multiprocessors);
+}
+static double join_cost(const struct machine *machine, const struct matmul_plan *plan) {
+    if (plan->slices == 1)
+        return 0;
+    const double bytes = 2.0 * plan->slices * (double)plan->outputs * (double)machine->sum;
+    return ops_fixed(matmul, join_cycles) +
+           bytes / (ops_fixed(matmul, bytes_per_cycle) * machine->multiprocessors);
+}
+static double rounds_of(const struct machine *machine, double blocks, double resident) {
+    return (double)(uint64_t)(blocks / (machine->multiprocessors * resident) + 1 - 1e-9);
+}
+
+static void keep_cheaper(struct matmul_way *best, const struct matmul_way *way) {
+    if (way->blocks <= GRID_X && (!best->rung || way->cost < best->cost))
+        *best = *way;
+}
+
+/* --- rung 12: the busiest multiprocessor's multiplications, or the latency of its layers */
+
+static void try_patches(const struct machine *machine, const struct matmul_plan *given,
+                        const struct shape *shape, uint64_t slices, struct matmul_way *best) {
+    struct matmul_way way = {.rung = MATMUL_PATCHES_RUNG, .plan = *given};
+    struct matmul_plan *plan = &way.plan;
+    const uint64_t rows = (uint64_t)MATMUL_PATCH << shape->down_bits,
+                   columns = (uint64_t)MATMUL_PATCH << shape->across_bits;
+    plan->down_bits = shape->down_bits;
+    plan->across_bits = shape->across_bits;
+    plan->team_bits = THREAD_BITS - shape->down_bits - shape->across_bits;
+    plan->depth_bits = shape->depth_bits;
+    if (machine->sum == 8 && (MATMUL_UNROLLED << plan->team_bits) < 1 << plan->depth_bits)
+        plan->depth_bits--;
+    const uint64_t depth = 1ull << plan->depth_bits;
+    cut(plan, slices, depth);
+    plan->across = ceil_div(plan->n, columns);
+    plan->tiles = ceil_div(plan->m, rows) * plan->across;
+    plan->a_along_k = distance(plan->a_k) <= distance(plan->a_row);
+    plan->b_along_k = distance(plan->b_k) < distance(plan->b_column);
+    way.blocks = plan->tiles * plan->slices * products_of(plan);
+    const uint64_t ring = 2 * depth * (rows + columns + 2ull * MATMUL_PATCH);
+    const uint64_t sums = (uint64_t)MATMUL_THREADS * MATMUL_PATCH * MATMUL_PATCH;
+    way.shared_bytes = (unsigned)((ring > sums ? ring : sums) * machine->sum);
+    if (way.shared_bytes > machine->shared_most)
+        return;
+    const double layers = (double)ceil_div(least(plan->chunk, plan->k), depth);
+    const double layer = (double)(rows * columns * depth) / machine->rate;
+    const double busy = rounds_of(machine, (double)way.blocks, 1) * layers * layer;
+    const double waits = rounds_of(machine, (double)way.blocks, 2) *
+                         (ops_fixed(matmul, start_cycles) +
+                          layers * greater(ops_fixed(matmul, layer_cycles), layer));
+    way.cost = greater(greater(busy, waits), memory_cost(machine, plan)) + join_cost(machine, plan);
+    keep_cheaper(best, &way);
+}
+
+/* A sweep names a shape, or the slices; 0: all of them. */
+static void try_all_patches(const struct machine *machine, const struct ops_choice *choice,
+                            const struct matmul_plan *given, struct matmul_way *best) {
+    const struct matmul_plan plan = given->m < given->n ? swapped(given) : *given;
+    const uint64_t shape = ops_tuned(choice, OPS_TUNING_matmul_patch_shape);
+    const uint64_t named = ops_tuned(choice, OPS_TUNING_matmul_slices);
+    for (uint64_t i = shape ? shape - 1 : 0; i < (shape ? shape : SHAPES); i++) {
+        const uint64_t rows = (uint64_t)MATMUL_PATCH << shapes[i].down_bits,
+                       columns = (uint64_t)MATMUL_PATCH << shapes[i].across_bits;
+        const double blocks = (double)ceil_div(plan.m, rows) * (double)ceil_div(plan.n, columns) *
+                              (double)products_of(&plan);
+        try_patches(machine, &plan, &shapes[i], named ? named : 1, best);
+        for (int each = 1; each <= 2 && !named; each++) {
+            const double slices = each * machine->multiprocessors / blocks;
+            if (slices >= 2)
+                try_patches(machine, &plan, &shapes[i], (uint64_t)slices, best);
+        }
+    }
+}
+
+/* --- rung 13 */
+
+/* One column of b, and rows of a that are adjacent. */
+static void try_columns(const struct machine *machine, const struct matmul_plan *given,
+                        struct matmul_way *best) {
+    struct matmul_way way = {.rung = MATMUL_DOTS_RUNG,
+                             .mode = MATMUL_COLUMNS,
+                             .plan = given->n == 1 ? *given : swapped(given)};
+    struct matmul_plan *plan = &way.plan;
+    const uint64_t rows = WARP * (VECTOR / machine->item), warps = MATMUL_THREADS / WARP;
+    if (plan->n != 1 || plan->a_row != 1)
+        return;
+    plan->tiles = ceil_div(plan->m, rows);
+    const double tiles = (double)plan->tiles * (double)products_of(plan);
+    const uint64_t wanted =
+        (uint64_t)(ops_fixed(matmul, blocks) * machine->multiprocessors / tiles);
+    const uint64_t most = ceil_div(plan->k, ops_fixed(matmul, steps) * warps);
+    cut(plan, least(wanted, most), warps);
+    way.blocks = plan->tiles * plan->slices * products_of(plan);
+    way.shared_bytes = (unsigned)(warps * rows * machine->sum);
+    const double loads = (double)plan->chunk / (double)(ops_fixed(matmul, steps) * warps);
+    const double waits = rounds_of(machine, (double)way.blocks, ops_fixed(matmul, blocks)) *
+                         (ops_fixed(matmul, start_cycles) + loads * ops_fixed(matmul, load_cycles));
+    way.cost = greater(waits, memory_cost(machine, plan)) + join_cost(machine, plan);
+    if (way.shared_bytes <= machine->shared_most)
+        keep_cheaper(best, &way);
+}
+
+/* Passes of the first-level cache that a warp's load needs. */
+static double wavefronts(int64_t step, bool repeats) {
+    return repeats                  ? 1
+           : distance(step) >= WARP ? WARP
+           : distance(step)         ? (double)distance(step)
+                                    : 1;
+}
+
+static void try_dots(const struct machine *machine, const struct matmul_plan *given,
+                     unsigned lane_bits, struct matmul_way *best) {
+    struct matmul_way way = {.rung = MATMUL_DOTS_RUNG, .mode = MATMUL_DOTS, .plan = *given};
+    struct matmul_plan *plan = &way.plan;
+    const uint64_t lanes = 1ull << lane_bits, outputs = plan->outputs;
+    plan->lane_bits = lane_bits;
+    plan->tiles = ceil_div(outputs << lane_bits, MATMUL_THREADS);
+    const bool vectors = plan->a_k == 1 && plan->b_k == 1;
+    const uint64_t unit = lanes * (vectors ? VECTOR / machine->item : 1);
+    const uint64_t wanted =
+        (uint64_t)(ops_fixed(matmul, blocks) * machine->multiprocessors / (double)plan->tiles);
+    cut(plan, least(wanted, ceil_div(plan->k, ops_fixed(matmul, steps) * unit)), unit);
+    way.blocks = plan->tiles * plan->slices;
+    way.shared_bytes = (unsigned)(MATMUL_THREADS / WARP * machine->sum);
+    const double each =
+        lane_bits ? wavefronts(plan->a_k, false) + wavefronts(plan->b_k, false)
+                  : wavefronts(plan->a_row, plan->n >= WARP) + wavefronts(plan->b_column, false);
+    const double products = (double)outputs * (double)plan->k / WARP;
+    const double busy =
+        products *
+        (each * (double)machine->item / 4 + ops_fixed(matmul, dot_cycles) / (vectors ? 4.0 : 1.0)) /
+        machine->multiprocessors;
+    const double loads = (double)plan->chunk / (double)(ops_fixed(matmul, steps) * unit) + 1;
+    const double waits = rounds_of(machine, (double)way.blocks, ops_fixed(matmul, blocks)) *
+                         (ops_fixed(matmul, start_cycles) + loads * ops_fixed(matmul, load_cycles));
+    const double threads = (double)outputs * (double)lanes * plan->slices;
+    const double few = ops_fixed(matmul, threads) * machine->multiprocessors / threads;
+    way.cost = greater(greater(busy, waits), memory_cost(machine, plan) * greater(few, 1)) +
+               join_cost(machine, plan);
+    keep_cheaper(best, &way);
+}
+
+static void try_all_dots(const struct machine *machine, const struct matmul_plan *plan,
+                         struct matmul_way *best) {
+    enum { WARP_BITS = 5, GROUP_BITS = 3 };
+    try_dots(machine, plan, 0, best);
+    try_dots(machine, plan, GROUP_BITS, best);
+    try_dots(machine, plan, WARP_BITS, best);
+    try_dots(machine, plan, THREAD_BITS, best);
+}
+
+bool ops_matmul_way(const struct ops_queue *queue, const struct ops_choice *choice,
+                    const struct ops_problem *problem, int rung, struct matmul_way *way) {
+    const struct machine machine = machine_of(queue, choice);
+    const struct matmul_plan plan = described(problem);
+    memset(way, 0, sizeof *way);
+    if (rung != MATMUL_DOTS_RUNG)
+        try_all_patches(&machine, choice, &plan, way);
+    if (rung != MATMUL_PATCHES_RUNG) {
+        try_columns(&machine, &plan, way);
+        try_all_dots(&machine, &plan, way);
+    }
+    return way->rung != 0;
+}
+
+/* --- plans */
+
+/* Logarithm of the groups that add the slices of one output: few outputs have many. */
+static unsigned join_bits(const struct matmul_plan *plan) {
+    const unsigned wide = THREAD_BITS - 5; /* groups of a warp */
+    unsigned bits = 0;
+    while (bits < THREAD_BITS && 2u << bits <= plan->slices &&
+           (bits < wide || (uint64_t)MATMUL_THREADS >> bits >= 2 * plan->outputs))
+        bits++;
+    return bits;
+}
+
+static enum status add_join(struct ops_queue *queue, const struct ops_choice *choice,
+                            struct ops_plan *plan) {
+    const struct matmul_plan *whole = (const struct matmul_plan *)plan->wide;
+    struct ops_step *step = &plan->steps[plan->step_count++];
+    memcpy(step->values, plan->steps[0].values, 4 * sizeof *step->values);
+    step->values[4] = MATMUL_JOIN;
+    step->value_count = 5;
+    step->takes_wide = true;
+    step->grid[0] =
+        (unsigned)ceil_div(whole->outputs, (uint64_t)MATMUL_THREADS >> whole->join_bits);
+    step->block[0] = MATMUL_THREADS;
+    step->shared_bytes = (unsigned)(MATMUL_THREADS * dtype_size(choice->signature->accumulator));
+    return ops_kernel(queue, ops_rung(choice->family, MATMUL_DOTS_RUNG), choice->signature,
+                      MATMUL_THREADS, step);
+}
+
+enum status ops_matmul_plan_way(struct ops_queue *queue, const struct ops_choice *choice,
+                                const struct ops_problem *problem, const struct matmul_way *way,
+                                struct ops_plan *plan) {
+    struct ops_choice served = *choice;
+    struct ops_step *step = &plan->steps[0];
+    served.rung = ops_rung(choice->family, way->rung);
+    served.block = MATMUL_THREADS;
+    enum status status = ops_step_on_arrays(queue, &served, problem, plan);
+    if (!status && way->plan.slices > 1)
+        status = ops_scratch(queue, plan,
+                             way->plan.slices * way->plan.outputs *
+                                 dtype_size(choice->signature->accumulator));
+    memcpy(plan->wide, &way->plan, sizeof way->plan);
+    ((struct matmul_plan *)plan->wide)->join_bits = join_bits(&way->plan);
+    step->values[step->value_count++] = plan->scratch;
+    if (way->rung == MATMUL_DOTS_RUNG)
+        step->values[step->value_count++] = way->mode;
+    step->takes_wide = true;
+    step->grid[0] = (unsigned)way->blocks;
+    step->block[0] = MATMUL_THREADS;
+    step->shared_bytes = way->shared_bytes;
+    return !status && way->plan.slices > 1 ? add_join(queue, &served, plan) : status;
+}
