@@ -225,7 +225,12 @@ def test_mipmaps(module, linear, between):
             np.minimum(low + 1, 4), np.arange(N)
         ]
 
-    close(module, run(module, "level2", made, points), mixed(level), linear or between)
+    got, want = run(module, "level2", made, points), mixed(level)
+    if linear and between and module.device.startswith("cuda"):
+        # eight weights, each rounded to 8 bits of fraction: 0.0023 on an H100
+        assert np.abs(got - want).max() <= 8 * 2.0**-9 / 2
+    else:
+        close(module, got, want, linear or between)
     if module.device.startswith("cuda"):
         return  # a GPU approximates the logarithm
     points.level = np.float32(2.0 ** (level - 4))  # of the longer side: 16 texels
@@ -295,7 +300,8 @@ def test_integers_as_fractions_and_as_integers(module, dtype, most):
         made = module.texture(plane, channels=4, linear_filter=linear)
         want = sampled(fractions[None], points.at, linear=linear)
         got = run(module, "plane", made, points)
-        assert np.abs(got - want).max() <= (2.0**-8 if linear else 2.0**-22)
+        step = 1 / most  # hardware filters them with about the precision of the texels
+        assert np.abs(got - want).max() <= (max(step, 2.0**-10) if linear else 2.0**-22)
     made = module.texture(plane, channels=4, as_integers=True)
     got = run(module, "integers", made, points, np.int32)
     assert (got == sampled(np.float64(plane)[None], points.at)).all()

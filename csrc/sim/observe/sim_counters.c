@@ -9,12 +9,30 @@
 
 /* ---- the sectors that an access touches ---- */
 
+#define BITS_IN_FOUR(x) (uint32_t)(0x4332322132212110ull >> (x)*4 & 15)
+
 /* Either ranges without gaps, in order of their beginnings, or lines of four sectors, each once. */
 struct touched {
     uint32_t ranges, lines;
+    uint32_t all_sectors, all_lines, elements; /* each once; elements have the access's size */
     uint64_t first[SIM_LANES * 2], last[SIM_LANES * 2]; /* sectors of the ranges; lines */
     uint8_t sectors[SIM_LANES * 2];                     /* of a line, one bit each */
 };
+
+static inline void add_range(struct touched *t, uint64_t from, uint64_t bytes) {
+    const uint32_t i = t->ranges++;
+    const uint64_t first = t->first[i] = from / SIM_SECTOR,
+                   last = t->last[i] = (from + bytes - 1) / SIM_SECTOR;
+    t->all_sectors += (uint32_t)(last - first) + 1;
+    t->all_lines += (uint32_t)(last / 4 - first / 4) + 1;
+    if (!i) /* else it may share its first sector and line with the range before */
+        return;
+    const uint64_t before = t->last[i - 1];
+    if (before >= first)
+        t->all_sectors -= (uint32_t)((before < last ? before : last) - first) + 1;
+    if (before / 4 >= first / 4)
+        t->all_lines -= (uint32_t)((before < last ? before : last) / 4 - first / 4) + 1;
+}
 
 /* Groups of lanes that touch every sector from their first to their last. */
 static void touched_ranges(const struct sim_access *a, struct touched *t) {
@@ -28,118 +46,129 @@ static void touched_ranges(const struct sim_access *a, struct touched *t) {
         groups = 1;
         span = reach;
     }
-    t->ranges = groups;
-    for (uint32_t g = 0; g < groups; g++) {
-        const uint64_t from = a->least + (uint64_t)step * g;
-        t->first[g] = from / SIM_SECTOR;
-        t->last[g] = (from + span - 1) / SIM_SECTOR;
-    }
+    for (uint32_t g = 0; g < groups; g++)
+        add_range(t, a->least + (uint64_t)step * g, span);
+}
+
+/* The elements of lanes with a regular distance; 0: they may overlap, or the distance varies. */
+static uint32_t regular_elements(const struct sim_access *a) {
+    if (sim_linear(a))
+        return a->stride ? sim_lanes_in(a->mask) : 1;
+    if (!a->group || a->mask != SIM_FULL)
+        return a->bytes > SIM_SECTOR ? sim_lanes_in(a->mask) : 0; /* bulk copies */
+    const int64_t step = a->step < 0 ? -a->step : a->step, bytes = a->bytes,
+                  stride = a->stride < 0 ? -a->stride : a->stride;
+    const uint32_t groups = step ? SIM_LANES / a->group : 1, each = stride ? a->group : 1;
+    const int apart = step >= stride * (each - 1) + bytes || /* one group after the other */
+                      stride >= step * (groups - 1) + bytes; /* or all between two lanes */
+    return groups == 1 || each == 1 || apart ? groups * each : 0;
+}
+
+/* Counts a bit once. */
+static inline uint32_t take(uint64_t *taken, uint64_t bit) {
+    const uint32_t fresh = !(taken[bit / 64] >> bit % 64 & 1);
+    taken[bit / 64] |= 1ull << bit % 64;
+    return fresh;
 }
 
 /* Sectors of few lines. */
 static void touched_near(const struct sim_access *a, struct touched *t) {
+    const int counts = !t->elements;
+    enum { NEAR = 64 * SIM_SECTOR };
     const uint64_t base = a->least / SIM_SECTOR / 4, bytes = a->bytes;
-    uint64_t touched = 0;
+    const unsigned shift = (unsigned)__builtin_ctz(a->bytes);
+    uint64_t touched = 0, taken[NEAR / 64];
+    uint32_t elements = 0;
+    if (counts)
+        memset(taken, 0, (((a->most - base * 4 * SIM_SECTOR) >> shift) / 64 + 1) * sizeof *taken);
     for (uint32_t m = a->mask; m; m &= m - 1) {
-        const uint64_t at = a->address[__builtin_ctz(m)], from = at / SIM_SECTOR - base * 4,
-                       to = (at + bytes - 1) / SIM_SECTOR - base * 4;
+        const uint64_t at = a->address[__builtin_ctz(m)] - base * 4 * SIM_SECTOR,
+                       from = at / SIM_SECTOR, to = (at + bytes - 1) / SIM_SECTOR;
         touched |= (2ull << to) - (1ull << from);
+        elements += counts ? take(taken, at >> shift) : 0;
     }
     for (uint64_t line = base; touched; line++, touched >>= 4)
         if (touched & 15) {
             t->first[t->lines] = line;
             t->sectors[t->lines++] = touched & 15;
+            t->all_sectors += BITS_IN_FOUR(touched & 15);
         }
+    t->all_lines = t->lines;
+    t->elements += elements;
+}
+
+enum { LINE = 4 * SIM_SECTOR };
+
+/* A walk down columns of whole lines: all lanes of a group touch the same sectors, each of a line
+ * of its own, and further groups the same lines. Returns 0 for any other access. */
+static int touched_columns(const struct sim_access *a, struct touched *t) {
+    const uint32_t groups = a->group && a->step ? SIM_LANES / a->group : 1;
+    const uint64_t offset = a->address[0] % LINE, step = (uint64_t)a->step;
+    uint8_t sectors = 0;
+    if (a->mask != SIM_FULL || !a->group || !a->stride || a->stride % LINE || a->step < 0 ||
+        a->step > LINE || offset + step * (groups - 1) + a->bytes > LINE)
+        return 0;
+    for (uint32_t g = 0; g < groups; g++)
+        for (uint64_t at = offset + step * g; at < offset + step * g + a->bytes; at += SIM_SECTOR)
+            sectors |= (uint8_t)(1u << at / SIM_SECTOR);
+    for (uint32_t i = 0; i < a->group; i++) {
+        t->first[i] = a->address[i] / LINE;
+        t->sectors[i] = sectors;
+    }
+    t->lines = t->all_lines = a->group;
+    t->all_sectors = a->group * BITS_IN_FOUR(sectors);
+    return 1;
 }
 
 static void touched_lines(const struct sim_access *a, struct touched *t) {
-    enum { TABLE = 128, LINE = 4 * SIM_SECTOR };
+    enum { TABLE = 128 };
     uint8_t table[TABLE] = {0};
-    uint32_t count = 0;
-    const int apart = a->mask == SIM_FULL && sim_linear(a) && a->bytes <= SIM_SECTOR &&
-                      !(a->least & (a->bytes - 1)) && (a->stride >= LINE || a->stride <= -LINE);
+    uint64_t taken[SIM_LANES * 2][2]; /* elements of a line, one bit each */
+    const int counts = !t->elements;
+    uint32_t count = 0, sectors = 0, elements = 0;
+    const unsigned shift = (unsigned)__builtin_ctz(a->bytes);
     for (uint32_t m = a->mask; m; m &= m - 1) {
-        const uint64_t at = a->address[__builtin_ctz(m)] / SIM_SECTOR,
-                       end = (a->address[__builtin_ctz(m)] + a->bytes - 1) / SIM_SECTOR;
+        const uint64_t address = a->address[__builtin_ctz(m)], at = address / SIM_SECTOR,
+                       end = (address + a->bytes - 1) / SIM_SECTOR;
         for (uint64_t sector = at; sector <= end; sector++) {
             const uint64_t line = sector / 4;
             const uint8_t bit = (uint8_t)(1u << (sector & 3));
             uint32_t slot = (uint32_t)(line * 0x9e3779b97f4a7c15ull >> 57);
-            while (!apart && table[slot] && t->first[table[slot] - 1] != line)
+            while (table[slot] && t->first[table[slot] - 1] != line)
                 slot = (slot + 1) % TABLE;
-            if (!apart && table[slot]) {
-                t->sectors[table[slot] - 1] |= bit;
-                continue;
+            uint32_t place = table[slot];
+            if (!place) {
+                if (count == SIM_LANES * 2)
+                    continue;
+                if (counts)
+                    taken[count][0] = taken[count][1] = 0;
+                t->first[count] = line;
+                t->sectors[count] = 0;
+                table[slot] = (uint8_t)(place = ++count);
             }
-            if (count == SIM_LANES * 2)
-                continue;
-            t->first[count] = line;
-            t->sectors[count++] = bit;
-            table[slot] = (uint8_t)count;
+            sectors += !(t->sectors[place - 1] & bit);
+            t->sectors[place - 1] |= bit;
+            elements += counts ? take(taken[place - 1], address % LINE >> shift) : 0;
         }
     }
-    t->lines = count;
+    t->lines = t->all_lines = count;
+    t->all_sectors = sectors;
+    t->elements += elements;
 }
 
 /* Accesses are aligned to their size, so none spans two sectors, except those of bulk copies. */
 static void find_touched(const struct sim_access *a, struct touched *t) {
-    t->ranges = t->lines = 0;
-    if (a->most - a->least + a->bytes <= SIM_SECTOR) {
-        t->ranges = 1;
-        t->first[0] = a->least / SIM_SECTOR;
-        t->last[0] = (a->most + a->bytes - 1) / SIM_SECTOR;
-    } else if (a->mask == SIM_FULL && a->group && a->stride >= -SIM_SECTOR &&
-               a->stride <= SIM_SECTOR) {
+    t->ranges = t->lines = t->all_sectors = t->all_lines = 0;
+    t->elements = regular_elements(a);
+    if (t->elements && a->most - a->least + a->bytes <= SIM_SECTOR)
+        add_range(t, a->least, a->most - a->least + a->bytes);
+    else if (t->elements && a->mask == SIM_FULL && a->group && a->stride >= -SIM_SECTOR &&
+             a->stride <= SIM_SECTOR)
         touched_ranges(a, t);
-    } else if ((a->most + a->bytes - 1) / SIM_SECTOR - (a->least / SIM_SECTOR & ~3ull) < 64) {
+    else if ((a->most + a->bytes - 1) / SIM_SECTOR - (a->least / SIM_SECTOR & ~3ull) < 64)
         touched_near(a, t);
-    } else {
+    else if (!touched_columns(a, t))
         touched_lines(a, t);
-    }
-}
-
-/* How many aligned pieces of 2^shift sectors. */
-static uint32_t distinct(const struct touched *t, unsigned shift) {
-    uint32_t count = 0;
-    uint64_t next = 0;
-    for (uint32_t i = 0; i < t->ranges; i++) {
-        const uint64_t first = t->first[i] >> shift, last = t->last[i] >> shift;
-        const uint64_t from = first > next ? first : next;
-        if (from <= last)
-            count += (uint32_t)(last - from) + 1;
-        next = last + 1;
-    }
-    if (shift)
-        return count + t->lines;
-    for (uint32_t i = 0; i < t->lines; i++)
-        count += (0x4332322132212110ull >> t->sectors[i] * 4) & 15; /* bits in four */
-    return count;
-}
-
-/* Bytes that the lanes ask for, each counted once: accesses are aligned to their size, so two
- * lanes' accesses are the same or apart. */
-static uint64_t asked_bytes(const struct sim_access *a) {
-    uint64_t seen[SIM_LANES];
-    uint32_t count = 0;
-    if (sim_linear(a))
-        return (a->stride ? sim_lanes_in(a->mask) : 1) * (uint64_t)a->bytes;
-    const int64_t step = a->step < 0 ? -a->step : a->step,
-                  stride = a->stride < 0 ? -a->stride : a->stride,
-                  width = stride * (a->group - 1) + (int64_t)a->bytes;
-    if (a->group && a->mask == SIM_FULL && (!step || step >= width))
-        return (a->stride ? a->group : 1) * (step ? SIM_LANES / a->group : 1) * (uint64_t)a->bytes;
-    uint64_t taken[4] = {0}; /* by hash: only lanes of one hash are compared */
-    for (uint32_t m = a->mask; m; m &= m - 1) {
-        const uint64_t at = a->address[__builtin_ctz(m)], hash = at * 0x9e3779b97f4a7c15u >> 56,
-                       bit = 1ull << (hash & 63);
-        uint32_t same = 0;
-        for (uint32_t i = 0; taken[hash >> 6] & bit && i < count; i++)
-            same |= seen[i] == at;
-        taken[hash >> 6] |= bit;
-        seen[count] = at;
-        count += !same;
-    }
-    return count * (uint64_t)a->bytes;
 }
 
 /* ---- coalescing rules (transactions, and the bytes that they transfer) ---- */
@@ -202,7 +231,8 @@ static struct moved segment_rule(const struct sim_access *a, uint32_t half) {
 }
 
 static struct moved coalesce(const struct sim_access *a, enum sim_coalescing rule,
-                             const struct touched *t, uint32_t sectors) {
+                             const struct touched *t) {
+    const uint64_t sectors = t->all_sectors, lines = t->all_lines;
     if (rule == SIM_COALESCE_STRICT || rule == SIM_COALESCE_SEGMENTS) {
         struct moved low = rule == SIM_COALESCE_STRICT ? strict_rule(a, 0x0000ffffu)
                                                        : segment_rule(a, 0x0000ffffu);
@@ -210,12 +240,10 @@ static struct moved coalesce(const struct sim_access *a, enum sim_coalescing rul
                                                         : segment_rule(a, 0xffff0000u);
         return (struct moved){low.transactions + high.transactions, low.bytes + high.bytes};
     }
-    if (rule == SIM_COALESCE_LINES) { /* Fermi's loads fill lines of L1, its stores write sectors */
-        const uint32_t lines = distinct(t, 2);
-        return (struct moved){lines, a->kind == SIM_ACCESS_LOAD ? lines * 128ull
-                                                                : sectors * (uint64_t)SIM_SECTOR};
-    }
-    return (struct moved){sectors, sectors * (uint64_t)SIM_SECTOR};
+    if (rule == SIM_COALESCE_LINES) /* Fermi's loads fill lines of L1, its stores write sectors */
+        return (struct moved){lines,
+                              a->kind == SIM_ACCESS_LOAD ? lines * 128ull : sectors * SIM_SECTOR};
+    return (struct moved){sectors, sectors * SIM_SECTOR};
 }
 
 /* ---- shared memory: passes through the banks ---- */
@@ -358,7 +386,9 @@ static void first_touches(struct sim_worker *w, const struct sim_access *a,
     for (uint32_t i = 0; i < t->lines; i++)
         for (uint32_t s = t->sectors[i]; s; s &= s - 1) {
             const uint64_t at = t->first[i] * 4 + (uint32_t)__builtin_ctz(s) - base;
-            *count += first_touch(r->touched, at, at, tag, bit);
+            const uint8_t old = __atomic_load_n(&r->touched[at], __ATOMIC_RELAXED);
+            if (touch(old, tag, bit) != old)
+                *count += first_touch(r->touched, at, at, tag, bit);
         }
 }
 
@@ -388,12 +418,11 @@ void sim_count_access(struct sim_worker *w, const struct sim_access *a) {
     } else if (a->space == SIM_S_GLOBAL && a->in->space != SIM_S_CONST) {
         struct touched t;
         find_touched(a, &t);
-        const uint32_t sectors = distinct(&t, 0);
-        struct moved m = coalesce(a, p->coalescing, &t, sectors);
+        const struct moved m = coalesce(a, p->coalescing, &t);
         c->requests++;
-        c->bytes += asked_bytes(a);
-        c->sectors += sectors;
-        c->lines += distinct(&t, 2);
+        c->bytes += t.elements * (uint64_t)a->bytes;
+        c->sectors += t.all_sectors;
+        c->lines += t.all_lines;
         c->transactions += m.transactions;
         c->moved += m.bytes;
         first_touches(w, a, &t);
