@@ -16,8 +16,9 @@ enum {
     OPS_WIDE_BYTES = 2048,
     OPS_KEPT_BYTES = 65536, /* used by rung 13 of reduce on 240 multiprocessors */
     OPS_TICKETS = 1024,
-    OPS_BLOCK_BYTES = 256, /* size of small memory, */
-    OPS_BLOCKS_KEPT = 32   /* number that a queue keeps for reuse */
+    OPS_BLOCK_BYTES = 256,  /* the least size of memory for reuse; */
+    OPS_BLOCK_CLASSES = 13, /* the others are its doubles, up to 1 MiB; */
+    OPS_BLOCKS_KEPT = 8     /* number of each that a queue keeps */
 };
 
 /* One launch; the values are its arguments, 8 bytes each. An extent of 0 means 1. With `takes_wide`
@@ -40,8 +41,10 @@ struct ops_queue {
     void *word;        /* 8 pinned bytes, where a kernel writes a result; NULL: not allocated */
     bool word_awaited; /* a kernel of an interrupted call may still write there */
     bool keeping;      /* a plan may use the kept scratch */
-    device_address blocks[OPS_BLOCKS_KEPT]; /* freed small memory */
-    int block_count;
+    struct ops_blocks {
+        device_address at[OPS_BLOCKS_KEPT];
+        int count;
+    } blocks[OPS_BLOCK_CLASSES]; /* freed memory, by size */
     struct ops_repeated {
         struct ops_step step;
         unsigned times;             /* equal launches in a row */

@@ -18,22 +18,44 @@ enum status ops_open(const struct device_ops *kind, const char *which, struct op
     return status;
 }
 
-/* The simulated GPU's checks need separate bounds for each array. */
-static bool is_kept(const struct ops_queue *queue, size_t bytes) {
-    return bytes <= OPS_BLOCK_BYTES && queue->device->capabilities & DEVICE_STREAMS;
+/* The class of a size; OPS_BLOCK_CLASSES if such memory is not kept. The simulated GPU's checks
+ * need separate bounds for each array. */
+static unsigned class_of(const struct ops_queue *queue, size_t bytes) {
+    unsigned class = queue->device->capabilities & DEVICE_STREAMS ? 0 : OPS_BLOCK_CLASSES;
+    while (class < OPS_BLOCK_CLASSES && bytes > (size_t)OPS_BLOCK_BYTES << class)
+        class ++;
+    return class;
+}
+
+static void forget_blocks(struct ops_queue *queue) {
+    for (unsigned class = 0; class < OPS_BLOCK_CLASSES; class ++)
+        while (queue->blocks[class].count)
+            queue->device->ops->free(queue->device,
+                                     queue->blocks[class].at[--queue->blocks[class].count]);
 }
 
 enum status ops_memory_take(struct ops_queue *queue, size_t bytes, device_address *address) {
-    const bool kept = is_kept(queue, bytes);
-    if (!kept || !queue->block_count)
-        return queue->device->ops->alloc(queue->device, kept ? OPS_BLOCK_BYTES : bytes, address);
-    *address = queue->blocks[--queue->block_count];
-    return STATUS_OK;
+    const struct device_ops *ops = queue->device->ops;
+    const unsigned class = class_of(queue, bytes);
+    const bool kept = class < OPS_BLOCK_CLASSES;
+    if (kept && queue->blocks[class].count) {
+        *address = queue->blocks[class].at[--queue->blocks[class].count];
+        return STATUS_OK;
+    }
+    if (kept)
+        bytes = (size_t)OPS_BLOCK_BYTES << class;
+    enum status status = ops->alloc(queue->device, bytes, address);
+    if (status == STATUS_NO_DEVICE_MEMORY) {
+        forget_blocks(queue);
+        status = ops->alloc(queue->device, bytes, address);
+    }
+    return status;
 }
 
 void ops_memory_give(struct ops_queue *queue, device_address address, size_t bytes) {
-    if (is_kept(queue, bytes) && queue->block_count < OPS_BLOCKS_KEPT)
-        queue->blocks[queue->block_count++] = address;
+    const unsigned class = class_of(queue, bytes);
+    if (class < OPS_BLOCK_CLASSES && queue->blocks[class].count < OPS_BLOCKS_KEPT)
+        queue->blocks[class].at[queue->blocks[class].count++] = address;
     else
         queue->device->ops->free(queue->device, address);
 }
@@ -86,8 +108,7 @@ void ops_close(struct ops_queue *queue) {
         ops->free(queue->device, queue->kept);
     if (queue->word)
         ops->unpin(queue->device, queue->word);
-    while (queue->block_count)
-        ops->free(queue->device, queue->blocks[--queue->block_count]);
+    forget_blocks(queue);
     ops->close(queue->device);
     free(queue);
 }

@@ -1,6 +1,7 @@
-"""Arrays whose type has DLPack's C exchange API, on the fake driver (fake_cuda.c).
+"""Arrays that are exchanged by DLPack, on the fake driver (fake_cuda.c).
 
-The API is a table of functions, made here; PyTorch's own is tested in test_libraries.py.
+First types with the C exchange API: a table of functions, made here; PyTorch's own is tested in
+test_libraries.py. Then capsules, whose memory may go only after the work.
 """
 
 import textwrap
@@ -386,3 +387,89 @@ def test_misuse_of_private_functions_raises(fake_cuda):
         assert queued(a, b)
         """,
     )
+
+
+def test_asarray_remembers_that_its_memory_may_go_only_after_the_work(fake_cuda):
+    code = """
+        own = gpuopt.asarray(np.arange(100), device="cuda")
+        held = gpuopt.asarray(Capsules(own))
+        for call in (lambda: gpuopt.reduce(held, out=gpuopt.empty((), np.int64, "cuda")),
+                     lambda: gpuopt.add(held, held)):
+            ctrl_c(call, 0.3)  # it waits, as it does for the capsule itself
+        gpuopt.reduce(own, out=gpuopt.empty((), np.int64, "cuda"))
+    """
+    with_producers(fake_cuda, code)
+
+
+def test_arrays_of_an_interrupted_wait_are_kept(fake_cuda):
+    """The GPU may still read an array whose wait was interrupted: the next wait releases it."""
+    code = """
+        out = gpuopt.empty((), np.int64, "cuda")
+        lent = []
+        def work():
+            gpuopt.reduce(Capsules(lent.pop()), out=out)
+        def used():
+            gc.collect()
+            return get("used")
+        for interrupted in (False, True, False):
+            lent.append(gpuopt.asarray(np.arange(200_000), device="cuda"))
+            if not interrupted:
+                work()
+                settled = used()
+            else:
+                ctrl_c(work, 0.3)
+                assert used() == settled + 1_600_000, used() - settled
+                before = settled
+        assert settled == before, settled - before
+    """
+    with_producers(fake_cuda, code)
+
+
+def test_invalid_extents_raise(fake_cuda):
+    code = """
+        array = np.arange(20)
+        for told in (dict(shape=(-4, -5)), dict(shape=(-4,)), dict(shape=(2.5,)),
+                     dict(shape=(4, 5), strides=(8,))):
+            wrong = Interface(array)
+            wrong.__cuda_array_interface__ |= told
+            caught(TypeError, lambda: gpuopt.reduce(wrong), "array: its CUDA array interface")
+            caught(TypeError, lambda: gpuopt.asarray(wrong), "x: its CUDA array interface")
+        listed = Interface(array, strides=[8])
+        gpuopt.reduce(listed, out=np.zeros((), np.int64))
+        nothing = Interface(array)  # one past the end of its memory
+        nothing.__cuda_array_interface__ |= dict(shape=(0,), data=(array.ctypes.data + 160, False))
+        assert gpuopt.asarray(nothing).shape == (0,)
+    """
+    with_producers(fake_cuda, code)
+
+
+def test_arrays_of_jax_have_plans_and_wait(fake_cuda):
+    code = """
+        class Array:
+            def __init__(self, host):
+                self.host = host
+            def __dlpack_device__(self):
+                return 2, 0
+            def __dlpack__(self, **options):
+                address, shape = self.host.ctypes.data, self.host.shape
+                return gpuopt._core.dlpack_export(self, address, shape, 2, 32, 2, 0, True, False)
+        ArrayImpl = type("ArrayImpl", (Array,), {"__module__": "jaxlib"})
+        jax = types.ModuleType("jax")
+        jax.core, made = types.SimpleNamespace(), []
+        jax.dlpack = types.SimpleNamespace(from_dlpack=lambda array: made.append(array) or "made")
+        sys.modules["jax"] = jax
+        from gpuopt.families import device_calls
+        x, waits = ArrayImpl(np.arange(1000, dtype=np.float32)), []
+        gpuopt.add(x, x)
+        device_calls.run = None  # the general function
+        real = gpuopt._core.wait
+        gpuopt._core.wait = lambda *place: waits.append(place) or real(*place)
+        before = sys.getrefcount(x)
+        forget()
+        assert gpuopt.add(x, x) == "made" and story() == "launch 1;", story()
+        assert waits == [("cuda:0", 1)] and type(made[-1]) is gpuopt.DeviceArray
+        assert sys.getrefcount(x) == before
+        caught(ValueError, lambda: gpuopt.add(x, ArrayImpl(np.zeros(7, np.float32))), "broadcast")
+        ctrl_c(lambda: gpuopt.add(x, x), 0.3)
+    """
+    with_producers(fake_cuda, code)
