@@ -290,6 +290,14 @@ def textures():
         yield named("tex", geometry, "v4", type_, by), f"{value}, {where}"
         yield named("tex.level", geometry, "v4", type_, by), f"{value}, {where}, {lod}"
         yield named("tex.grad", geometry, "v4", type_, by), f"{value}, {where}, {slope}, {slope}"
+        if type_ == "f32":
+            for results, value in (("v4.f16", "{%h5, %h6, %h7, %h8}"), ("v2.f16x2", "{%r5, %r6}")):
+                yield named("tex", geometry, results, by), f"{value}, {where}"
+                yield named("tex.level", geometry, results, by), f"{value}, {where}, {lod}"
+                yield (
+                    named("tex.grad", geometry, results, by),
+                    f"{value}, {where}, {slope}, {slope}",
+                )
         for component in ("r", "a", "x"):
             yield named("tld4", component, geometry, "v4", type_, by), f"{value}, {where}"
     for geometry, vector, type_, outside, cache in itertools.product(

@@ -315,6 +315,44 @@ def test_half_precision_texels(module):
     assert (got == sampled(np.float64(plane)[None], points.at)).all()
 
 
+HALVES = """.version 8.0
+.target sm_75
+.address_size 64
+.visible .entry k(.param .u64 t, .param .u64 o, .param .u64 x, .param .u64 y)
+{{
+    .reg .b64 %l<5>; .reg .b32 %r<4>; .reg .b16 %h<4>; .reg .f32 %f<2>;
+    ld.param.u64 %l0, [t]; ld.param.u64 %l1, [o]; ld.param.u64 %l2, [x]; ld.param.u64 %l3, [y];
+    mov.u32 %r0, %tid.x;
+    mad.wide.u32 %l1, %r0, 8, %l1; mad.wide.u32 %l2, %r0, 4, %l2; mad.wide.u32 %l3, %r0, 4, %l3;
+    ld.global.f32 %f0, [%l2]; ld.global.f32 %f1, [%l3];
+    {}
+    ret;
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    "fetch",
+    [
+        "tex.2d.v4.f16.f32 {%h0, %h1, %h2, %h3}, [%l0, {%f0, %f1}];\n"
+        "st.global.v4.b16 [%l1], {%h0, %h1, %h2, %h3};",
+        "tex.2d.v2.f16x2.f32 {%r1, %r2}, [%l0, {%f0, %f1}];\nst.global.v2.b32 [%l1], {%r1, %r2};",
+    ],
+    ids=["v4.f16", "v2.f16x2"],
+)
+@pytest.mark.parametrize("device", DEVICES)
+def test_half_precision_results(device, fetch):
+    plane = np.random.default_rng(29).standard_normal((8, 16, 4)).astype(np.float32)
+    plane[0, :6, 0] = 1e-7, 65519, 70000, 3e-8, 1 + 2**-11, -0.0
+    points = Points(30, (16, 8, 1))
+    module = gpuopt.load_ptx(HALVES.format(fetch), device)
+    out = np.zeros((N, 4), np.float16)
+    module["k"](1, N, module.texture(plane, channels=4), out, *points.at[:2])
+    with np.errstate(over="ignore"):
+        want = sampled(plane[None], points.at).astype(np.float16)
+    assert (out.view(np.uint16) == want.view(np.uint16)).all()
+
+
 def test_fewer_channels_read_zero(module):
     plane = np.random.default_rng(22).random((8, 16), np.float32)
     got = run(module, "plane", module.texture(plane), Points(23, (16, 8, 1)))

@@ -361,6 +361,8 @@ INLINE uint16_t round_f16(double x, int mode) { return round_small(x, 10, -14, 1
 INLINE uint16_t round_bf16(double x, int mode) { return round_small(x, 7, -126, 127, mode); }
 INLINE uint16_t to_f16(double x) { return round_f16(x, 0); }
 INLINE uint16_t to_bf16(double x) { return round_bf16(x, 0); }
+double sim_half_value(uint16_t h) { return from_f16(h); }
+uint16_t sim_half_nearest(uint32_t bits) { return to_f16((double)float_of(bits)); }
 
 /* a + b rounded to odd: rounding that to at most 51 bits equals one rounding of the exact sum */
 INLINE double odd_add(double a, double b) {

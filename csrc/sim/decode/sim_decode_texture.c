@@ -77,10 +77,11 @@ static enum sim_status store_slots(struct sim_decoder *d, const uint32_t *slots,
     return status;
 }
 
-/* {d0, d1, d2, d3}, perhaps with |p: whether the texel is resident. */
+/* {d0, d1, d2, d3}, or two pairs of halves; perhaps with |p: whether the texel is resident. */
 static enum sim_status results(struct sim_decoder *d, const struct sim_operand *o,
                                enum sim_type type, struct sim_insn *in) {
-    uint32_t slots[4];
+    const uint32_t count = type == SIM_T_F16X2 ? 2 : 4;
+    uint32_t slots[4] = {SIM_NO_SLOT, SIM_NO_SLOT, SIM_NO_SLOT, SIM_NO_SLOT};
     enum sim_status status = SIM_OK;
     in->dst2 = SIM_NO_SLOT;
     if (o->kind == SIM_O_PAIR) {
@@ -88,9 +89,9 @@ static enum sim_status results(struct sim_decoder *d, const struct sim_operand *
             return status;
         o = &o->items[0];
     }
-    if (o->kind != SIM_O_VECTOR || o->count != 4 || sim_storage(type) != 4 || !sim_part(d, "v4"))
+    if (o->kind != SIM_O_VECTOR || o->count != count || !sim_part(d, count == 2 ? "v2" : "v4"))
         return sim_unsupported(d);
-    for (uint32_t i = 0; i < 4 && !status; i++)
+    for (uint32_t i = 0; i < count && !status; i++)
         status = sim_target(d, &o->items[i], type, &slots[i]);
     return status ? status : store_slots(d, slots, 4, &in->ext);
 }

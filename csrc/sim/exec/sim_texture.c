@@ -176,14 +176,6 @@ static int64_t inside(int64_t i, uint32_t size, int outside) {
     }
 }
 
-static float float_of_half(uint32_t h) {
-    const uint32_t exponent = h >> 10 & 31, mantissa = h & 1023;
-    const float size = exponent == 31 ? (mantissa ? NAN : INFINITY)
-                       : exponent     ? ldexpf((float)(mantissa | 1024), (int)exponent - 25)
-                                      : ldexpf((float)mantissa, -24);
-    return h & 0x8000 ? -size : size;
-}
-
 /* One channel, as a float's bits or an integer. */
 static uint32_t channel(const struct plane *p, const uint8_t *from) {
     const unsigned format = p->t->format, bytes = formats[format].bytes;
@@ -193,7 +185,7 @@ static uint32_t channel(const struct plane *p, const uint8_t *from) {
     if (formats[format].is_signed && bytes < 4)
         raw = (uint32_t)((int32_t)(raw << (32 - 8 * bytes)) >> (32 - 8 * bytes));
     if (format == SIM_TEX_F16) {
-        value = float_of_half(raw);
+        value = (float)sim_half_value((uint16_t)raw);
     } else if (p->t->as_fraction && formats[format].fraction) {
         const float most = (float)((1u << formats[format].fraction) - 1);
         value = formats[format].is_signed ? fmaxf((float)(int32_t)raw / most, -1.0f)
@@ -443,7 +435,9 @@ static double coordinate(const uint8_t *regs, uint32_t slot, uint32_t lane, int 
 
 static void read_lane(const uint8_t *regs, const uint32_t *slots, uint32_t lane,
                       const struct sim_insn *in, struct fetch *f) {
-    *f = (struct fetch){.integer = !in->vec, .as_float = in->type == SIM_T_F32};
+    *f = (struct fetch){.integer = !in->vec,
+                        .as_float = sim_types[in->type].class == SIM_C_FLOAT ||
+                                    sim_types[in->type].class == SIM_C_HALF};
     for (int i = 0; i < 3; i++) {
         f->at[i] = coordinate(regs, slots[SIM_TEX_X + i], lane, in->vec);
         f->gradient[0][i] = coordinate(regs, slots[SIM_TEX_DX + i], lane, in->vec);
@@ -482,6 +476,22 @@ static uint32_t answer(const struct sim_gpu *gpu, uint64_t handle, const struct 
 }
 
 /* ---- execution ---- */
+
+/* Stores a lane's four values as registers of the instruction's type. */
+static void store_texel(const struct sim_insn *in, const uint32_t *to, uint8_t *regs, uint32_t lane,
+                        uint32_t out[4]) {
+    const uint32_t bytes = in->type == SIM_T_F16 ? 2 : 4;
+    const int half = in->sub != SIM_TEX_QUERY && sim_types[in->type].class == SIM_C_HALF;
+    for (int c = 0; c < 4 && half; c++)
+        out[c] = sim_half_nearest(out[c]);
+    if (half && in->type == SIM_T_F16X2) {
+        out[0] |= out[1] << 16;
+        out[1] = out[2] | out[3] << 16;
+    }
+    for (int c = 0; c < 4; c++)
+        if (to[c] != SIM_NO_SLOT)
+            memcpy(regs + to[c] + lane * bytes, &out[c], bytes);
+}
 
 static int is_question(const struct sim_insn *in) {
     return in->sub == SIM_TEX_QUERY &&
@@ -673,9 +683,7 @@ int sim_exec_texture(struct sim_worker *w, struct sim_warp *warp, const struct s
             PRED(in->dst) = (PRED(in->dst) & ~(1u << lane)) | out[0] << lane;
             continue;
         }
-        for (int c = 0; c < 4; c++)
-            if (to[c] != SIM_NO_SLOT)
-                memcpy(regs + to[c] + lane * 4, &out[c], 4);
+        store_texel(in, to, regs, lane, out);
         if (in->dst2 != SIM_NO_SLOT) /* the texel is resident */
             PRED(in->dst2) |= 1u << lane;
     }
