@@ -2,13 +2,16 @@
 
     python docs/predictions.py     # some minutes
 
-The H200's times are those of gpuopt/measure/reference, warm.
+The H200's times are those of gpuopt/measure/reference, warm; the H100's those of
+tests/observe/twenty. Machine code is counted where ptxas and nvdisasm are at hand.
 """
 
 from __future__ import annotations
 
 import json
 import statistics
+import sys
+from pathlib import Path
 
 import gpuopt
 from gpuopt.measure.reference_times import FOLDER
@@ -57,6 +60,30 @@ def h200() -> None:
     print(f"{good} of {len(every)} within 25%, median {statistics.median(map(abs, every)):.0%}")
 
 
+def twenty() -> None:
+    """Print a line for each kernel of tests/observe/twenty, beside an H100's times and hits."""
+    folder = Path(__file__).parents[1] / "tests" / "observe"
+    sys.path.insert(0, str(folder))
+    from twenty_cases import cases, profiled
+
+    measured = json.loads((folder / "twenty" / "h100.json").read_text())
+    print("twenty kernels on sim:h100: us, L1 and L2 hits in percent, measured in brackets")
+    every = []
+    for name in cases():
+        told, real = profiled(name, "sim:h100"), measured[name]
+        time, counted = told.predicted().seconds * 1e6, told.counters
+        every.append(off := time / real["queue_us"] - 1)
+        l2 = 100 * real["l2_hits"] / real["l2_sectors"]
+        print(
+            f"  {name:<14}{time:>8.2f} ({real['queue_us']:>7.2f}) {off:+4.0%}"
+            f"{100 * counted.l1_hit_rate:>7.1f} ({real['l1_percent']:>5.1f})"
+            f"{100 * counted.l2_hit_rate:>7.1f} ({l2:>5.1f})"
+        )
+    good = sum(abs(each) <= 0.3 for each in every)
+    print(f"{good} of {len(every)} within 30%, median {statistics.median(map(abs, every)):.0%}")
+
+
 if __name__ == "__main__":
     decks()
     h200()
+    twenty()

@@ -105,12 +105,15 @@ enum sim_finding_kind {
     X(l1_store_hits,         "l1tex__t_sectors_pipe_lsu_mem_global_op_st_lookup_hit.sum", "sectors of global stores that L1 has") \
     X(texture_sectors,       "l1tex__t_sectors_pipe_tex_mem_texture.sum", "sectors that texture fetches touch")       \
     X(texture_hits,          "l1tex__t_sectors_pipe_tex_mem_texture_lookup_hit.sum", "those that the texture cache has") \
+    X(tag_passes,            "-",                                    "passes of requests through the four banks of L1's tags, by the line's number") \
     X(l2_sectors,            "lts__t_sectors_srcunit_tex.sum",       "sectors that multiprocessors ask L2 for")      \
+    X(l2_halves,             "-",                                    "64-byte halves of a line in those requests: L2 serves one in the time of one sector") \
     X(l2_hits,               "lts__t_sectors_srcunit_tex_lookup_hit.sum", "those that L2 has, if it is empty before the launch") \
     X(l2_first_misses,       "-",                                    "misses of L2 on sectors that the launch has not accessed before: hits of a warm L2") \
     X(waits,                 "-",                                    "requests that wait for L2 or DRAM: L1 lacks a sector, or it is on its way since the last request of each other warp") \
     X(first_waits,           "-",                                    "those that wait for DRAM unless L2 held the launch's data before") \
     X(dram_waits,            "-",                                    "those that wait for DRAM in any case")       \
+    X(l2_distinct_bytes,     "-",                                    "bytes of distinct sectors that reach L2, all of which a warm L2 holds") \
     X(l2_fill_bytes,         "-",                                    "bytes that L2, empty before the launch, reads from DRAM: dram__bytes_read.sum with this GPU's caches") \
     X(l2_write_back_bytes,   "-",                                    "bytes that L2 writes to DRAM during the launch") \
     X(flops_f16,             "-",                                    "half and bfloat16 operations; an fma is two")  \

@@ -75,9 +75,10 @@ def gpu(which: str | Device | Gpu) -> Gpu:
     Parameters
     ----------
     which : str, Device or Gpu
-        A preset (a key of `GPUS`: "g80", "gt200", "m2090", "k40", "v100", "t4", "a100", "a10",
-        "l4", "h200", "b200", "rtx5090"), also as the name of its device, "sim:g80"; or a device of
-        `gpuopt.devices`, which counts as the preset of its compute capability.
+        A preset (a key of `GPUS`: "g80", "gt200", "m2090", "k40", "gtx1080", "v100", "t4",
+        "a100", "a10", "a10g", "orin", "l4", "rtx4090", "h100", "h100pcie", "h200", "b200",
+        "rtx5090"), also as the name of its device, "sim:g80"; or a device of `gpuopt.devices`,
+        which counts as the preset of its name, else as one of its compute capability.
 
     Returns
     -------
@@ -99,9 +100,15 @@ def gpu(which: str | Device | Gpu) -> Gpu:
     if isinstance(which, Gpu):
         return which
     if isinstance(which, Device):
-        for each in GPUS.values():
-            if each.compute_capability == which.compute_capability:
-                return each
+        alike = {
+            name: each
+            for name, each in GPUS.items()
+            if each.compute_capability == which.compute_capability
+        }
+        described = which.description.lower().replace(" ", "")
+        named = [name for name in alike if name in described]
+        if alike:
+            return alike[max(named, key=len) if named else next(iter(alike))]
         raise ValueError(
             f"gpu: nothing is known of compute capability {which.compute_capability or 'none'} "
             f"({which.name}); use one of {', '.join(GPUS)}"

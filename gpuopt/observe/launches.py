@@ -248,6 +248,8 @@ class Launch:
         Static shared memory of a block.
     sample : Sample or None
         The instructions of the middle block, for `Profile.predicted`. In `to_dict` it is left out.
+    ptx : bytes or None
+        The module's PTX; None for gpuopt's own kernels. In `to_dict` it is left out.
     delays : tuple of Delay
         The delays of its ``schedule=``, in order of time.
 
@@ -278,6 +280,7 @@ class Launch:
         default_factory=dict, repr=False, metadata=serialise.UNTOLD
     )
     sample: Sample | None = field(default=None, repr=False, metadata=serialise.UNTOLD)
+    ptx: bytes | None = field(default=None, repr=False, metadata=serialise.UNTOLD)
     registers: int = 0
     static_shared_bytes: int = 0
 
@@ -364,4 +367,5 @@ def launch_of(told: dict[str, Any]) -> Launch:
         delays=tuple(Delay(*each) for each in told["delays"]),
         sources=texts.launched(),
         sample=sample_of(told["trace"]),
+        ptx=texts.launched_ptx(),
     )

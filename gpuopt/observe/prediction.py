@@ -37,6 +37,8 @@ class LaunchPrediction:
         overlap, so that their sum may exceed 1.
     note : str
         Why there is no answer, or what the answer takes for granted.
+    arch : str
+        The architecture whose machine code was counted, "sm_90"; "": PTX's instructions were.
     """
 
     kernel: str
@@ -48,6 +50,7 @@ class LaunchPrediction:
     bound: str
     shares: dict[str, float]
     note: str = ""
+    arch: str = ""
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,7 @@ class Prediction:
                 "low": each.low,
                 "high": each.high,
                 "bound": each.bound,
+                "arch": each.arch,
                 "note": each.note,
             }
             | {name: each.shares.get(name, 0.0) for name in names}
@@ -175,11 +179,15 @@ class Prediction:
 
     def __repr__(self) -> str:
         """Return the table."""
-        notes = [self.note] if self.note else []
-        return "\n".join([self._head(), "", *self._table().lines(), *notes])
+        return "\n".join([self._head(), "", *self._table().lines(), *self._notes()])
+
+    def _notes(self) -> list[str]:
+        found = list(dict.fromkeys(each.arch for each in self.launches if each.arch))
+        code = [f"instructions: machine code of {', '.join(found)}"] if found else []
+        return code + ([self.note] if self.note else [])
 
     def _repr_html_(self) -> str:
-        return self._table().html(self._head(), [self.note] if self.note else [])
+        return self._table().html(self._head(), self._notes())
 
 
 def changed(device: str, **values: float | None) -> tuple[Gpu, str]:
@@ -262,4 +270,4 @@ def _predict(launch: Launch, gpu: Gpu, start: float, cold: bool) -> LaunchPredic
     note = _CACHES if times.worst > ERROR * times.seconds else ""
     bound = "launch" if start > times.seconds else times.bound
     low, high = seconds / ERROR, (start + times.worst) * ERROR
-    return LaunchPrediction(*what, seconds, low, high, bound, shares, note)
+    return LaunchPrediction(*what, seconds, low, high, bound, shares, note, times.arch)

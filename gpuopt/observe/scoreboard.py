@@ -18,6 +18,8 @@ import numpy as np
 from gpuopt.catalog.figures import Figures
 
 EVENTS = 8192  # of a sampled block
+SHARED, FULL = 2, 0xFFFFFFFF  # enum sim_trace_space, and all lanes
+PTX_LINE = 4  # of the fields of an instruction of a trace
 
 # Statements for which the machine has no instruction of its own: operands of others, or renamings.
 _FREE = ("mov.", "cvta.", "ld.param", "st.param", "bar.warp.sync", "cvt.u64.u32", "cvt.s64.s32",
@@ -25,6 +27,7 @@ _FREE = ("mov.", "cvta.", "ld.param", "st.param", "bar.warp.sync", "cvt.u64.u32"
 _REGISTER = re.compile(r"%[\w.$]+")
 _NO_RESULT = ("st.", "red.", "bra", "bar", "barrier", "exit", "ret", "membar", "fence", "prefetch",
               "cp.", "trap", "nanosleep", "brx", "call", "discard", "griddep")  # fmt: skip
+_IN_ORDER = ("global", "shared", "local")
 _SLOW_F32 = re.compile(r"(div|sqrt|rcp|rsqrt)\.r[nzmp]\S*\.f32")
 _SLOW_F64 = re.compile(r"(div|sqrt|rcp)\.r[nzmp]\S*\.f64")
 
@@ -147,12 +150,16 @@ class Sample(NamedTuple):
         For each event the index of its statement, and its warp.
     truncated : bool
         Whether the block executed more.
+    shared_words : dict of int to (int, int)
+        By line of the PTX, of an access to shared memory: the different words of 32 bits that a
+        warp's lanes access together, and those of one lane.
     """
 
     texts: tuple[str, ...]
     instruction: np.ndarray
     warp: np.ndarray
     truncated: bool
+    shared_words: dict[int, tuple[int, int]]
 
 
 def sample_of(told: dict[str, Any] | None) -> Sample | None:
@@ -163,7 +170,19 @@ def sample_of(told: dict[str, Any] | None) -> Sample | None:
     events = events[events["part"] == 0]
     texts = tuple(each[0] for each in told["instructions"])
     kept = events["instruction"].astype(np.int32), events["warp"].astype(np.int16)
-    return Sample(texts, *kept, told["truncated"])
+    return Sample(texts, *kept, told["truncated"], _shared_words(events, told["instructions"]))
+
+
+def _shared_words(events: np.ndarray, instructions: Any) -> dict[int, tuple[int, int]]:
+    """Return the words of the first access of each statement to shared memory."""
+    found: dict[int, tuple[int, int]] = {}
+    shared = np.flatnonzero((events["space"] == SHARED) & (events["mask"] == FULL))
+    _, firsts = np.unique(events["instruction"][shared], return_index=True)
+    for event in events[shared[firsts]]:
+        words = max(1, int(event["bytes"]) // 4)
+        different = len(np.unique(event["address"] // 4)) * words
+        found[instructions[event["instruction"]][PTX_LINE]] = different, words
+    return found
 
 
 class Path(NamedTuple):
@@ -176,7 +195,11 @@ class Path(NamedTuple):
 
 
 def critical_path(
-    sample: Sample, figures: Figures, capability: int, load: Callable[[str], float]
+    sample: Sample,
+    figures: Figures,
+    capability: int,
+    load: Callable[[str], float],
+    work: float = 0.0,
 ) -> Path:
     """Return the time of the sampled block's longest warp, in clocks.
 
@@ -188,6 +211,9 @@ def critical_path(
         Compute capability, times ten.
     load : callable
         Returns a global load's latency from its statement.
+    work : float
+        Clocks of the multiprocessor per PTX instruction of the block, where barriers couple its
+        warps: while one waits, others work, and a warp has its share of the multiprocessor.
     """
     known = [parse(each) for each in sample.texts]
     gap = 1 / min(figures.issue, 1.0)
@@ -199,6 +225,12 @@ def critical_path(
         gap * slots(text, figures, capability, together)
         for text, together in zip(sample.texts, fused(sample.texts), strict=True)
     ]
+    issued = taken
+    if any(each.kind == "barrier" for each in known):
+        alone = float(np.asarray(taken)[sample.instruction].sum())
+        alone /= max(1, len(set(sample.warp.tolist())))
+        stretch = max(1.0, work * len(sample.instruction) / max(alone, 1.0))
+        issued = [each * stretch for each in taken]
     warps: dict[int, _Warp] = {}
     arrived: list[float] = []  # at each barrier the last warp's time
     for at, number in zip(sample.instruction.tolist(), sample.warp.tolist(), strict=True):
@@ -209,11 +241,15 @@ def critical_path(
             warp.begin(max(warp.end, arrived[warp.barriers - 1] + figures.barrier))
         ready = warp.ready
         start = max([warp.start, *(ready.get(name, 0.0) for name in each.reads)])
+        if each.kind in _IN_ORDER and ".nc" not in each.name:
+            start = max(start, warp.stored.get(each.kind, 0.0))
+            if each.name.startswith(("st", "red", "atom")):
+                warp.stored[each.kind] = start
         if each.kind == "free":  # its result is its operand
             ready.update(dict.fromkeys(each.writes, start))
             continue
-        warp.issued += taken[at]
-        warp.busy += taken[at]
+        warp.issued += issued[at]
+        warp.busy += issued[at]
         warp.end = max(warp.end, warp.start + warp.issued, start + gap)
         ready.update(dict.fromkeys(each.writes, start + taken[at] - gap + latency[at]))
         if each.kind == "barrier":
@@ -240,17 +276,22 @@ class _Warp:
         Clocks of issue, in the stretch and in all.
     ready : dict of str to float
         When a register has its value.
+    stored : dict of str to float
+        By kind of memory, when the last store began: no later access may overtake it.
     steps, barriers : int
         Instructions executed, barriers reached.
     waits : bool
         Whether the last instruction was a barrier.
     """
 
-    __slots__ = ("barriers", "busy", "end", "issued", "ready", "start", "steps", "waits")
+    __slots__ = (
+        "barriers", "busy", "end", "issued", "ready", "start", "steps", "stored", "waits",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.start = self.end = self.issued = self.busy = 0.0
         self.ready: dict[str, float] = {}
+        self.stored: dict[str, float] = {}
         self.steps = self.barriers = 0
         self.waits = False
 

@@ -20,18 +20,26 @@ from dataclasses import dataclass, field
 from math import ceil, prod
 from typing import Any
 
+from gpuopt import _core
 from gpuopt.catalog.figures import Figures
+from gpuopt.models import occupancy
+from gpuopt.observe import machine
 from gpuopt.observe.counters import Counters
 from gpuopt.observe.launches import Launch
-from gpuopt.observe.scoreboard import critical_path, fused, kind_of, parse, slots
+from gpuopt.observe.scoreboard import Sample, critical_path, fused, kind_of, parse, slots
 
 P = 1.5  # of the norm, for all GPUs; fitted on the M2090's tiled matrix products
 TEXTURE_LINE = 0.5  # clocks per line of the read-only path on Kepler; fitted on the K40's "tex"
 ERROR = 1.25  # the factor that the rows of the decks' tables stay within
 RESIDENT = 0.8  # of L2: data of this size stays there from one call to the next
 CONTENDED = 0.1  # of the time: atomics that might take as long are beyond the model
-FERMI, KEPLER, MAXWELL = 20, 30, 50  # compute capability, times ten
+PARTIAL = 2.1  # halves of a line that L2 takes to store a part of a sector; fitted on "scatter"
+FERMI, KEPLER, MAXWELL, VOLTA, AMPERE = 20, 30, 50, 70, 80  # compute capability, times ten
 WARP, SECTOR = 32, 32
+PTX = 75  # the target of gpuopt's own kernels on a simulated GPU
+_MEMORY = ("global", "shared", "local", "texture", "memory")
+
+Code = tuple[tuple[machine.Instruction, float], ...]  # with its executions by warps
 
 
 def pnorm(values: Iterable[float], p: float) -> float:
@@ -54,17 +62,24 @@ class Work:
     uncached_bytes: float = 0.0  # of L2, if L1 kept nothing
 
 
-def _instructions(launch: Launch, row: dict[str, Any], figures: Figures) -> float:
+def _instructions(launch: Launch, row: dict[str, Any], figures: Figures, code: Code) -> float:
     """Return the clocks of the busiest of issue and the pipes."""
     capability = row["compute_capability"]
-    issued = 0.0
     pipes: dict[str, float] = {}
-    joined = fused([each.text for each in launch.statements])
-    for each, together in zip(launch.statements, joined, strict=True):
-        count = each.counters.warp_instructions * slots(each.text, figures, capability, together)
-        kind = kind_of(parse(each.text).name)
-        issued += count
-        pipes[kind] = pipes.get(kind, 0.0) + count
+    if code:
+        for each, count in code:
+            kind = machine.pipe_of(each.name)
+            pipes[kind] = pipes.get(kind, 0.0) + count
+        issued = sum(pipes.values())
+    else:
+        issued = 0.0
+        joined = fused([each.text for each in launch.statements])
+        for each, together in zip(launch.statements, joined, strict=True):
+            count = each.counters.warp_instructions
+            count *= slots(each.text, figures, capability, together)
+            kind = kind_of(parse(each.text).name)
+            issued += count
+            pipes[kind] = pipes.get(kind, 0.0) + count
     rates = {
         "integer": figures.integer_lanes,
         "multiply": figures.multiply_lanes,
@@ -76,7 +91,7 @@ def _instructions(launch: Launch, row: dict[str, Any], figures: Figures) -> floa
         special = pipes.get("special", 0.0) * WARP / figures.special_lanes
         return issued / figures.issue + special
     busy = [pipes.get(kind, 0.0) * WARP / lanes for kind, lanes in rates.items() if lanes]
-    memory = sum(pipes.get(kind, 0.0) for kind in ("global", "shared", "local", "texture"))
+    memory = sum(pipes.get(kind, 0.0) for kind in _MEMORY)
     return max([(issued - memory) / figures.issue, *busy])
 
 
@@ -85,7 +100,57 @@ def _lanes(row: dict[str, Any], peak: str) -> float:
     return row[peak] / (2 * row["clock_ghz"] * row["multiprocessors"])
 
 
-def work_of(launch: Launch, row: dict[str, Any], figures: Figures) -> Work:
+def code_of(launch: Launch, row: dict[str, Any]) -> tuple[machine.Machine | None, Code]:
+    """Return a launch's machine code, and how often each instruction was executed, if known."""
+    if row["compute_capability"] < machine.OLDEST:
+        return None, ()
+    ptx = launch.ptx.decode("utf-8", "replace") if launch.ptx else _own(launch.kernel)
+    found = machine.machine_of(ptx, launch.kernel, row["compute_capability"]) if ptx else None
+    if not found or not found.code:
+        return found, ()
+    counts: dict[int, int] = {}
+    for each in launch.statements:
+        counts.setdefault(each.ptx_line, each.counters.warp_instructions)
+    times = machine.executions(found, counts)
+    return found, tuple(zip(found.code, times, strict=True))
+
+
+def _own(kernel: str) -> str:
+    """Return the PTX of one of gpuopt's own kernels, "" for others."""
+    try:
+        return _core.kernel_ptx(kernel, PTX)
+    except (ValueError, KeyError, RuntimeError):
+        return ""
+
+
+def _joined_passes(launch: Launch, sample: Sample, code: Code) -> float:
+    """Return the passes through shared memory of machine code, which joins PTX's accesses.
+
+    Where all lanes share an address, 16 bytes take two passes and fewer take one (an H100's
+    wavefronts); 32 different words take one each.
+    """
+    by_line: dict[int, float] = {}
+    for each in launch.statements:
+        counted = each.counters
+        requests = counted.shared_load_requests + counted.shared_store_requests
+        wavefronts = counted.shared_load_wavefronts + counted.shared_store_wavefronts
+        if requests:
+            by_line[each.ptx_line] = wavefronts / requests
+    passes = 0.0
+    for instruction, count in code:
+        if instruction.name.startswith(("LDS", "STS")) and not instruction.name.startswith("LDSM"):
+            different, words = sample.shared_words.get(instruction.line, (WARP, 1))
+            width = machine.words(instruction.name)
+            if different == words:
+                passes += count * (2 if width == 4 else 1)
+                continue
+            joined = max(1.0, width / words)
+            apart = by_line.get(instruction.line, 1.0) / max(1, ceil(different / WARP))
+            passes += count * apart * max(1, ceil(different * joined / WARP))
+    return passes
+
+
+def work_of(launch: Launch, row: dict[str, Any], figures: Figures, code: Code = ()) -> Work:
     """Return a launch's work on each resource.
 
     Parameters
@@ -94,12 +159,16 @@ def work_of(launch: Launch, row: dict[str, Any], figures: Figures) -> Work:
     row : dict
         The preset's row in `_core.presets`.
     figures : Figures
+    code : Code
+        The machine code, as `code_of` returns it; () takes the PTX for it.
     """
     counted, capability = launch.counters, row["compute_capability"]
-    passes = counted.shared_load_wavefronts + counted.shared_store_wavefronts
+    passes = float(counted.shared_load_wavefronts + counted.shared_store_wavefronts)
+    if code and launch.sample:
+        passes = min(passes, _joined_passes(launch, launch.sample, code))
     if capability < FERMI:  # the first pass is the instruction's own time
         passes = counted.bank_conflicts
-    found = Work({"issue": _instructions(launch, row, figures)})
+    found = Work({"issue": _instructions(launch, row, figures, code)})
     found.clocks["shared memory"] = passes * figures.wavefront
     if capability < FERMI:
         found.dram_bytes = counted.global_bytes_moved
@@ -109,7 +178,10 @@ def work_of(launch: Launch, row: dict[str, Any], figures: Figures) -> Work:
             if _is_textured(each.text, row):
                 textured += each.counters.global_lines
                 read_only += each.counters.global_load_bytes_moved
-        found.clocks["LSU"] = (counted.global_lines - textured) * figures.line
+        lines = counted.global_lines
+        if counted.tag_passes and capability >= VOLTA:
+            lines = counted.tag_passes
+        found.clocks["LSU"] = (lines - textured) * figures.line
         found.clocks["texture"] = textured * TEXTURE_LINE
         found.dram_bytes = counted.dram_bytes
         loads, cached = counted.global_load_bytes_moved, read_only
@@ -120,12 +192,21 @@ def work_of(launch: Launch, row: dict[str, Any], figures: Figures) -> Work:
         found.l2_bytes = loads - cached + min(cached, counted.dram_read_bytes) + stores
         found.uncached_bytes = loads + stores
         if counted.l2_sectors:
-            found.l2_bytes = found.uncached_bytes = SECTOR * counted.l2_sectors
+            halves = counted.l2_halves
+            if row["compute_capability"] >= AMPERE:
+                halves += sum(_parts(each.counters) for each in launch.statements)
+            found.l2_bytes = found.uncached_bytes = 2 * SECTOR * halves
             written = max(counted.dram_write_bytes, counted.l2_write_back_bytes)
             found.dram_bytes = counted.l2_fill_bytes + written
     written = counted.dram_write_bytes / counted.dram_bytes if counted.dram_bytes else 0.0
     found.dram_efficiency = figures.read + (figures.copy - figures.read) * min(1.0, 2 * written)
     return found
+
+
+def _parts(counted: Counters) -> float:
+    """Return the further halves that stores of parts of sectors cost L2."""
+    stored = counted.global_store_sectors
+    return (PARTIAL - 1) * stored if counted.global_store_bytes < SECTOR * stored else 0.0
 
 
 def _is_textured(text: str, row: dict[str, Any]) -> bool:
@@ -154,12 +235,14 @@ class Times:
     """A launch's time in seconds, and each resource's own, as if the others cost nothing.
 
     `seconds` leaves out the launch itself. `worst` has no reuse of data in L1 or L2's lines.
+    `arch`: of the machine code that was counted, "sm_90"; "": PTX was.
     """
 
     seconds: float
     worst: float
     bound: str
     resources: dict[str, float]
+    arch: str = ""
 
 
 def cycle(customers: int, work: float, waits: float) -> float:
@@ -231,22 +314,35 @@ def times_of(launch: Launch, gpu: Gpu, cold: bool) -> Times:
         Whether L2 holds nothing at first; else it holds data that fits.
     """
     row, figures, counted = gpu.row, gpu.figures, launch.counters
-    work = work_of(launch, row, figures)
+    compiled, code = code_of(launch, row)
+    work = work_of(launch, row, figures, code)
     blocks, warps = prod(launch.grid), ceil(prod(launch.block) / WARP)
     most, old = row["multiprocessors"], row["compute_capability"] < FERMI
     resident = max(1, round(launch.occupancy * row["warps"] / warps))
+    if compiled:
+        shared = launch.shared_bytes + launch.static_shared_bytes
+        fitting = occupancy(
+            row["name"], prod(launch.block), registers=compiled.registers, shared=shared
+        )
+        resident = max(1, fitting.warps // warps)
     resident = min(resident, ceil(blocks / most))
     rounds = max(1.0, blocks / (most * resident))
     busy = {name: each / blocks for name, each in work.clocks.items() if each}
-    in_l2 = not cold and 0 < counted.dram_bytes <= RESIDENT * row["l2_bytes"]
+    held = counted.l2_distinct_bytes or counted.dram_bytes
+    in_l2 = not cold and 0 < held <= RESIDENT * row["l2_bytes"]
 
+    whole = pnorm(busy.values(), 1.0 if old else P)  # of a block
     path = critical_path(
-        launch.sample, figures, row["compute_capability"], _latency_of(launch, gpu, in_l2)
+        launch.sample,
+        figures,
+        row["compute_capability"],
+        _latency_of(launch, gpu, in_l2),
+        whole * blocks / max(1, counted.warp_instructions),
     )
     waits = path.waits * launch.spread.steps / (blocks * max(1, path.steps))
     customers = 1 if path.barriers else warps
 
-    one = pnorm(busy.values(), 1.0 if old else P) / customers
+    one = whole / customers
     inside = rounds * cycle(resident * customers, one, waits) / gpu.clock
     own = {name: rounds * resident * each / gpu.clock for name, each in busy.items()}
     own["latency"] = rounds * waits / gpu.clock
@@ -262,7 +358,9 @@ def times_of(launch: Launch, gpu: Gpu, cold: bool) -> Times:
     seconds = max(inside, *beside)
     uncached = work.uncached_bytes / (figures.l2_gbs * 1e9) if figures.l2_gbs else 0.0
     bound = max(own, key=own.__getitem__)
-    return Times(seconds, max(seconds, uncached), bound, {k: v for k, v in own.items() if v})
+    used = {name: each for name, each in own.items() if each}
+    arch = compiled.arch if compiled and code else ""
+    return Times(seconds, max(seconds, uncached), bound, used, arch)
 
 
 # --- what the model does not cover

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from operator import index
 from typing import Any, NamedTuple
 
@@ -364,7 +363,8 @@ class Kernel:
             )
             bound = launch.bound(self.symbol, copies)
             source = self._module.source
-            with texts.launching(source.name, source.text) if source else nullcontext():
+            told = (source.name, source.text) if source else None
+            with texts.launching(told, getattr(self._module, "ptx", None)):
                 core.launch(bound, *beside(residents))
             results = {}
             for each in arrays:  # fetch all before changing the first

@@ -15,7 +15,7 @@ from gpuopt import _core
 BYTES_MOST = 1 << 23  # larger files are not read
 OWN = "csrc/kernels/"  # the prefix of gpuopt's own files in their line tables
 
-_current = threading.local()  # the source of the module that launches
+_current = threading.local()  # the source and the PTX of the module that launches
 
 
 @cache
@@ -26,27 +26,33 @@ def embedded() -> dict[str, list[str]]:
 
 
 @contextmanager
-def launching(name: str, text: str) -> Iterator[None]:
-    """Let launches of this thread know the text that their module was compiled from.
+def launching(source: tuple[str, str] | None, ptx: bytes | None) -> Iterator[None]:
+    """Let launches of this thread know their module's PTX, and the text that it was compiled from.
 
     Parameters
     ----------
-    name : str
-        As the kernels' line table has it.
-    text : str
+    source : (str, str) or None
+        Its name, as the kernels' line table has it, and the text.
+    ptx : bytes or None
+        None for gpuopt's own kernels.
     """
-    before = getattr(_current, "source", None)
-    _current.source = name, text
+    before = getattr(_current, "module", (None, None))
+    _current.module = source, ptx
     try:
         yield
     finally:
-        _current.source = before
+        _current.module = before
 
 
 def launched() -> dict[str, list[str]]:
     """Return the lines of the launching module's source by its name; empty without one."""
-    source = getattr(_current, "source", None)
+    source, _ = getattr(_current, "module", (None, None))
     return {source[0]: source[1].split("\n")} if source else {}
+
+
+def launched_ptx() -> bytes | None:
+    """Return the PTX of the launching module; None for gpuopt's own kernels."""
+    return getattr(_current, "module", (None, None))[1]
 
 
 @lru_cache(maxsize=64)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -68,9 +69,8 @@ def test_one_thread_hits_as_a_cache_in_python_does(seed):
     n = int(random.integers(100, 30000))
     following, order = cycle(n, seed)
     steps = int(1.7 * n)
-    counted = chase("sim:h200", following, steps)
-    # 32 blocks fit, each with 1 KB of the system's: 32 KB of 256 are shared memory.
-    l1, l2, hits, l2_hits = Cache((256 - 32) << 10), Cache(50 << 20), 0, 0
+    counted = chase("sim:v100", following, steps)
+    l1, l2, hits, l2_hits = Cache(128 << 10), Cache(6 << 20), 0, 0
     for at in range(steps):
         sector = int(order[at % n])
         if l1.hits(sector):
@@ -84,6 +84,25 @@ def test_one_thread_hits_as_a_cache_in_python_does(seed):
     assert counted.l2_first_misses == counted.l2_sectors - counted.l2_hits == n
     assert counted.l2_fill_bytes == 32 * n
     assert counted.waits == steps - hits and counted.first_waits == n and counted.dram_waits == 0
+
+
+@pytest.mark.parametrize(
+    ("sectors", "hits", "lines"),
+    [((0, 1), 1, 1), ((0, 2), 0, 2), ((0, 3, 2), 0, 2), ((0, 2, 3), 1, 2), ((0, 5, 4, 5), 1, 2)],
+)
+def test_dram_sends_64_bytes_since_ampere(sectors, hits, lines):
+    """The second sector comes with the first; the first misses even behind the second."""
+    following = np.zeros(64, np.int32)
+    for here, there in pairwise(sectors):
+        following[8 * here] = 8 * there
+    if len(set(sectors)) < len(sectors):  # a walk returns by another word of the sector
+        following[8 * sectors[-2]] = 8 * sectors[-1] + 1
+    counted = chase("sim:a100", following, len(sectors), "ld.global.cg.s32")
+    stored = 1
+    assert counted.l2_hits == hits + stored
+    assert counted.l2_fill_bytes == 64 * lines
+    older = chase("sim:v100", following, len(sectors), "ld.global.cg.s32")
+    assert older.l2_fill_bytes == 32 * len(set(sectors))
 
 
 def test_fermi_fills_whole_lines_and_splits_its_memory():
@@ -153,7 +172,8 @@ def test_caches_are_counted_where_asked_for():
     assert plain.l2_sectors == plain.l1_load_hits == 0
     assert cached <= {
         "l1_load_hits", "l1_store_hits", "l2_sectors", "l2_hits", "l2_first_misses", "waits",
-        "first_waits", "dram_waits", "l2_fill_bytes", "l2_write_back_bytes",
+        "first_waits", "dram_waits", "l2_fill_bytes", "l2_write_back_bytes", "tag_passes",
+        "l2_halves", "l2_distinct_bytes",
     }  # fmt: skip
 
 

@@ -340,7 +340,7 @@ def test_queue_agrees_with_its_exact_solution():
 def sample(texts, times=1, warps=1):
     order = np.tile(np.arange(len(texts), dtype=np.int32), times * warps)
     warp = np.repeat(np.arange(warps, dtype=np.int16), len(texts) * times)
-    return scoreboard.Sample(tuple(texts), order, warp, False)
+    return scoreboard.Sample(tuple(texts), order, warp, False, {})
 
 
 def test_dependent_additions_wait_and_independent_ones_do_not():

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE = 4 * SIM_SECTOR, WHOLE = 15, WAYS = 16, FERMI_WAYS = 4, FERMI = 20, VOLTA = 70 };
+enum { LINE = 4 * SIM_SECTOR, WHOLE = 15, WAYS = 16, FERMI_WAYS = 4, VOLTA = 70, AMPERE = 80 };
 enum { LEAST_ENTRIES = 1024, FIRST_ENTRIES = 256 };
 #define LOG_BYTES                                                                  \
     (256ull << 20) /* of a wave's record; a warp that has more is recorded in part \
@@ -135,18 +135,20 @@ struct sim_caches {
     struct cursor *cursors;
     uint32_t count; /* of multiprocessors */
     struct cache l2;
-    uint8_t *seen; /* by line: sectors that this launch has accessed */
+    uint8_t *seen; /* by line: sectors that this launch has accessed; those that DRAM has sent with
+                      their neighbour, shifted by 4 */
     uint64_t base, lines;
     uint64_t wave, next; /* blocks of a wave; the first block that was not replayed */
     size_t most;         /* entries of a warp */
     int lines_only;      /* a miss in L1 fetches the whole line */
+    int pairs;           /* DRAM sends 64 bytes */
     int lost;
     struct sim_log *logs; /* of blocks that have ended: of block b at b - next */
     uint8_t *ended;
     uint64_t capacity;
     uint8_t *paths; /* by pc */
     struct sim_cached *counts;
-    uint64_t fills, write_backs; /* sectors */
+    uint64_t fills, write_backs, distinct; /* sectors */
 };
 
 /* Shared memory that the driver sets apart for the blocks that fit. */
@@ -224,6 +226,7 @@ int sim_caches_open(struct sim_run *run) {
     c->most = (size_t)(LOG_BYTES / sizeof(struct entry) / (blocks * run->warps_per_block));
     c->most = c->most < LEAST_ENTRIES ? LEAST_ENTRIES : c->most;
     c->lines_only = run->preset->coalescing == SIM_COALESCE_LINES;
+    c->pairs = run->preset->cc >= AMPERE;
     c->seen = calloc(c->lines + 1, 1);
     c->paths = calloc(k->code_count + 1ull, 1);
     c->counts = calloc(k->code_count + 1ull, sizeof *c->counts);
@@ -320,26 +323,47 @@ enum level { IN_L1, IN_L2, IN_FIRST, IN_DRAM };
 
 static enum level slower(enum level a, enum level b) { return a > b ? a : b; }
 
+/* Sectors that L2 reads from DRAM, which sends 64 bytes (the programming guide, "L2 fetch
+ * granularity"). An H100 has both sectors then if the first was asked for; if the second was, the
+ * first counts as a miss once more, but DRAM sends nothing (measured: random reads, hits and
+ * bytes). Returns the sectors that are valid now. */
+static uint32_t fill(struct sim_caches *c, uint32_t line, uint32_t missed, uint32_t valid) {
+    if (!c->pairs) {
+        c->fills += sim_lanes_in(missed);
+        return missed;
+    }
+    const uint32_t sent = c->seen[line] >> 4 & missed, first = missed & 5, second = missed & 10,
+                   both = (first | first << 1) & ~valid, alone = second & ~(first << 1) & ~sent,
+                   before = alone >> 1 & ~valid;
+    c->seen[line] = (uint8_t)((c->seen[line] & ~(sent << 4)) | before << 4);
+    c->fills += sim_lanes_in((both | alone | before) & ~sent);
+    return both | missed;
+}
+
 /* Sectors that arrive at L2. */
 static enum level reach_l2(struct sim_caches *c, const struct entry *e, uint32_t sectors) {
     struct sim_cached *count = &c->counts[e->pc];
     const int writes = e->path == STORE || e->path == ATOMIC;
     const uint32_t fresh = sectors & ~c->seen[e->line];
+    c->distinct += sim_lanes_in(fresh);
     uint32_t missed = sectors, dirty;
     c->seen[e->line] |= (uint8_t)sectors;
     count->l2_sectors += sim_lanes_in(sectors);
+    count->l2_halves += sim_lanes_in((sectors | sectors >> 1) & 5);
     if (c->l2.sets) {
         uint8_t *state = &c->l2.states[cache_take(&c->l2, e->line, &dirty)];
         c->write_backs += sim_lanes_in(dirty);
         missed = e->path == STORE ? 0 : sectors & ~*state;
-        *state |= (uint8_t)(sectors | (writes ? sectors << 4 : 0));
+        *state |= (uint8_t)(fill(c, e->line, missed, *state & WHOLE) | sectors |
+                            (writes ? sectors << 4 : 0));
     } else if (writes) { /* no cache: all goes to DRAM */
         c->write_backs += sim_lanes_in(sectors);
         missed = 0;
+    } else {
+        c->fills += sim_lanes_in(sectors);
     }
     count->l2_hits += sim_lanes_in(sectors & ~missed);
     count->l2_first += sim_lanes_in(missed & fresh);
-    c->fills += sim_lanes_in(missed);
     return missed & ~fresh ? IN_DRAM : missed ? IN_FIRST : IN_L2;
 }
 
@@ -395,10 +419,14 @@ static void step(struct sim_caches *c, struct multiprocessor *m) {
     struct cursor *warp = &m->warps[m->turn];
     struct sim_cached *count = &c->counts[warp->at->pc];
     enum level level = IN_L1;
+    uint32_t banks[4] = {0}, most = 0;
     m->now++;
     do {
+        const uint32_t lines = ++banks[(warp->at->line + c->base) & 3];
+        most = lines > most ? lines : most;
         level = slower(level, replay_line(c, m, warp->at++));
     } while (warp->at < warp->end && !warp->at->first);
+    count->tag_passes += most;
     count->waits += level > IN_L1;
     count->first_waits += level == IN_FIRST;
     count->dram_waits += level == IN_DRAM;
@@ -499,14 +527,18 @@ struct sim_cached sim_caches_of(const struct sim_run *run, uint32_t pc, uint64_t
     return (struct sim_cached){sectors,
                                scaled(n.l1_hits, by),
                                scaled(n.l2_sectors, by),
+                               scaled(n.l2_halves, by),
                                scaled(n.l2_hits, by),
                                scaled(n.l2_first, by),
+                               scaled(n.tag_passes, by),
                                scaled(n.waits, by),
                                scaled(n.first_waits, by),
                                scaled(n.dram_waits, by)};
 }
 
-void sim_caches_traffic(const struct sim_run *run, uint64_t *fills, uint64_t *write_backs) {
-    *fills = run->caches->fills * SIM_SECTOR;
-    *write_backs = run->caches->write_backs * SIM_SECTOR;
+void sim_caches_traffic(const struct sim_run *run, struct sim_counters *total) {
+    const struct sim_caches *c = run->caches;
+    total->l2_distinct_bytes = c->distinct * SIM_SECTOR;
+    total->l2_fill_bytes = c->fills * SIM_SECTOR;
+    total->l2_write_back_bytes = c->write_backs * SIM_SECTOR;
 }

@@ -488,8 +488,10 @@ static void add_memory(struct sim_counters *c, const struct sim_insn *in,
         c->texture_hits += cached->l1_hits;
     }
     c->l2_sectors += cached->l2_sectors;
+    c->l2_halves += cached->l2_halves;
     c->l2_hits += cached->l2_hits;
     c->l2_first_misses += cached->l2_first;
+    c->tag_passes += cached->tag_passes;
     c->waits += cached->waits;
     c->first_waits += cached->first_waits;
     c->dram_waits += cached->dram_waits;
@@ -717,7 +719,7 @@ int sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned c
         report->total.dram_write_bytes += workers[i].dram_write * SIM_SECTOR;
     }
     if (run->caches)
-        sim_caches_traffic(run, &report->total.l2_fill_bytes, &report->total.l2_write_back_bytes);
+        sim_caches_traffic(run, &report->total);
     if (report->line_count)
         qsort(report->lines, report->line_count, sizeof *report->lines, by_place);
     return 1;

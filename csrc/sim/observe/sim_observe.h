@@ -15,8 +15,8 @@ int sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned c
                      struct sim_report *report);
 /* ---- sim_caches.c: returns 0 when out of memory ---- */
 struct sim_cached { /* sectors: that reach L1, and hit it; L2; those that only a warm L2 has */
-    uint64_t l1_sectors, l1_hits, l2_sectors, l2_hits, l2_first;
-    uint64_t waits, first_waits, dram_waits; /* requests: see the counters of these names */
+    uint64_t l1_sectors, l1_hits, l2_sectors, l2_halves, l2_hits, l2_first;
+    uint64_t tag_passes, waits, first_waits, dram_waits; /* see the counters of these names */
 };
 int sim_caches_open(struct sim_run *run);
 void sim_caches_close(struct sim_run *run);
@@ -29,7 +29,7 @@ void sim_caches_end(struct sim_run *run, struct sim_block *block); /* not under 
 int sim_caches_lost(const struct sim_run *run);                    /* out of memory */
 /* An instruction's, which touched `sectors` in all. */
 struct sim_cached sim_caches_of(const struct sim_run *run, uint32_t pc, uint64_t sectors);
-void sim_caches_traffic(const struct sim_run *run, uint64_t *fills, uint64_t *write_backs);
+void sim_caches_traffic(const struct sim_run *run, struct sim_counters *total);
 /* ---- sim_races.c, sim_races_cells.c ---- */
 int sim_races_access(struct sim_worker *w, struct sim_warp *warp, const struct sim_access *a);
 /* Memory is another owner's from now on. */

@@ -1,7 +1,7 @@
 """Twenty kernels as users write them, with their arguments and their results by NumPy.
 
-python tests/observe/twenty/cases.py measure FILE   # on a GPU: verify, time warm; write JSON
-ncu ... python tests/observe/twenty/cases.py launch # on a GPU: each twice, for Nsight Compute
+python tests/observe/twenty_cases.py measure FILE   # on a GPU: verify, time warm; write JSON
+ncu ... python tests/observe/twenty_cases.py launch # on a GPU: each twice, for Nsight Compute
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,11 +17,11 @@ import numpy as np
 
 import gpuopt
 
-PTX = Path(__file__).with_name("kernels.ptx")
+PTX = Path(__file__).parent / "twenty" / "kernels.ptx"
 
 
 class Case(NamedTuple):
-    """A launch. `check` gets the last argument's values and returns the largest error allowed."""
+    """A launch; its last argument is the array that the kernel writes."""
 
     name: str
     grid: tuple[int, ...] | int
@@ -112,8 +113,9 @@ def _polynomial(v: np.ndarray) -> np.ndarray:
     return found
 
 
-def cases() -> list[Case]:
-    """Return the cases, the array that a kernel writes last among its arguments."""
+@cache
+def cases() -> dict[str, Case]:
+    """Return the cases by name; their arrays are 100 MB."""
     random = np.random.default_rng(36)
     f = np.float32
     n = 1 << 20
@@ -150,7 +152,7 @@ def cases() -> list[Case]:
         return np.exp(-v * v) + np.log1p(v) * np.sin(v) + np.sqrt(v) / (1 + v)
 
     zeros = np.zeros_like
-    return [
+    every = [
         Case("axpy", 1056, 256, (n, 2.0, big, np.ones_like(big)), lambda: 2 * big + 1, 1e-6),
         Case("gather", n // 256, 256, (n, at, big, zeros(x)), lambda: big[at]),
         Case("scatter", n // 256, 256, (n, to, x, zeros(x)), scattered),
@@ -184,6 +186,18 @@ def cases() -> list[Case]:
         Case("softmax", 4096, 256, (1024, matrix, zeros(matrix)), lambda: _softmax(matrix), 1e-5),
         Case("xorshift", words.size // 256, 256, (64, words), lambda: _xorshift(words, 64)),
     ]  # fmt: skip
+    return {each.name: each for each in every}
+
+
+def profiled(name: str, device: str) -> gpuopt.Profile:
+    """Run a kernel on a simulated GPU with its caches, and verify it."""
+    case = cases()[name]
+    *values, last = case.arguments
+    out = last.copy()
+    kernel = gpuopt.load_ptx(PTX, device=device)[name]
+    told = gpuopt.profile(kernel, case.grid, case.block, *values, out, caches=True)
+    verify(case, out)
+    return told
 
 
 def verify(case: Case, found: np.ndarray) -> None:
@@ -203,7 +217,7 @@ def measure(path: str) -> None:
     """Time each kernel on a GPU: in a row by the queue, and as one graph; seconds."""
     module = gpuopt.load_ptx(PTX, device="cuda")
     found: dict[str, Any] = {}
-    for case in cases():
+    for case in cases().values():
         *values, last = case.arguments
         buffers = [module.copy(e) if isinstance(e, np.ndarray) else e for e in values]
         out = module.copy(last)
@@ -224,7 +238,7 @@ def measure(path: str) -> None:
 def launch() -> None:
     """Launch each kernel twice; the second finds L2 warm."""
     module = gpuopt.load_ptx(PTX, device="cuda")
-    for case in cases():
+    for case in cases().values():
         *values, last = case.arguments
         buffers = [module.copy(e) if isinstance(e, np.ndarray) else e for e in values]
         out = module.copy(last)

@@ -1,0 +1,235 @@
+"""Machine code of a kernel, and its executions by the counts of the PTX statements.
+
+PTX is not what runs. Where `ptxas` and `nvdisasm` are at hand, of a toolkit or of the wheels
+nvidia-cuda-nvcc and nvidia-cuda-nvdisasm, a kernel's PTX is compiled for the GPU's architecture,
+with a line table that names the PTX's own lines. A basic block of machine code is executed as often
+as the statements of its memory accesses and its arithmetic were, over the copies that unrolling
+made.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from gpuopt.jit import cache
+
+OLDEST = 70  # compute capability of presets whose machine code is looked at, times ten
+PTXAS_OLDEST = 75  # of ptxas 13; older presets take its code
+SECONDS = 60.0
+
+# Pipes of machine instructions (CUDA binary utilities, "Instruction Set Reference").
+_PIPES = {
+    "f32": ("FADD", "FMUL", "FFMA", "FSWZADD"),
+    "multiply": ("IMAD", "IMUL", "IDP"),
+    "f64": ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX"),
+    "special": ("MUFU", "I2F", "F2I", "F2F", "FRND", "POPC", "FLO", "BREV", "F2I"),
+    "memory": ("LD", "ST", "ATOM", "RED", "TEX", "TLD", "SULD", "SUST", "TXQ", "CCTL", "SHFL",
+               "UBLKCP", "LDSM", "LDGSTS", "SYNCS"),
+    "issue": ("U", "BRA", "EXIT", "BAR", "BSYNC", "BSSY", "WARPSYNC", "NOP", "RET", "CALL",
+              "MEMBAR", "S2R", "CS2R", "DEPBAR", "R2UR", "ERRBAR", "YIELD", "BREAK", "NANOSLEEP"),
+}  # fmt: skip
+# Instructions that a PTX statement has one of, so that their copies tell of unrolling.
+_ANCHORS = re.compile(
+    r"LD[GSL]|ST[GSL]?\b|ATOM|RED|TEX|BAR|FFMA|FADD|FMUL|DFMA|DADD|DMUL|MUFU|SHFL"
+)
+_LINE = re.compile(r'//## File "ptx", line (\d+)')
+_CODE = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:\{\s*)?(@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)")
+_WIDTH = re.compile(r"\.(64|128)\b")
+
+
+class Instruction(NamedTuple):
+    """An instruction of machine code: its name, and the line of the PTX statement it comes from."""
+
+    name: str
+    line: int
+    block: int
+
+
+class Machine(NamedTuple):
+    """A kernel's machine code.
+
+    Attributes
+    ----------
+    arch : str
+        "sm_90".
+    registers, spilled : int
+        A thread's registers, and its bytes of spill stores to local memory.
+    code : tuple of Instruction
+        Empty without nvdisasm.
+    """
+
+    arch: str
+    registers: int
+    spilled: int
+    code: tuple[Instruction, ...]
+
+
+def pipe_of(name: str) -> str:
+    """Return what executes an instruction: "f32", "integer", "memory", ...; "issue": nothing more.
+
+    Examples
+    --------
+    >>> pipe_of("FFMA"), pipe_of("IADD3.X"), pipe_of("LDS.128"), pipe_of("ULDC.64")
+    ('f32', 'integer', 'memory', 'issue')
+    """
+    head = name.partition(".")[0]
+    if head.startswith(("LDC", "LDSM", "LDGDEPBAR", "DEPBAR")):
+        return "memory" if head == "LDSM" else "issue"
+    for pipe, heads in _PIPES.items():
+        if head.startswith(heads):
+            return pipe
+    return "integer"
+
+
+def _tool(name: str) -> str | None:
+    """Return the path of one of the toolkit's programs, or None."""
+    chosen = os.environ.get(f"GPUOPT_{name.upper()}")
+    if chosen:
+        return chosen
+    for folder in sys.path:
+        for wheel in ("cu13", "cuda_nvcc", "cuda_nvdisasm", "cu14", "cu12"):
+            path = Path(folder, "nvidia", wheel, "bin", name)
+            if path.is_file():
+                return str(path)
+    roots = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    found = [Path(root, "bin", name) for root in roots if root]
+    return next((str(each) for each in found if each.is_file()), shutil.which(name))
+
+
+def annotated(ptx: str) -> str:
+    """Return a PTX text whose line table names the lines of the text itself."""
+    lines: list[str] = []
+    depth, before = 0, ";"
+    for number, line in enumerate(ptx.split("\n"), 1):
+        code = line.partition("//")[0].strip()
+        if re.match(r"\.(loc|file)\s", code):
+            continue
+        if code.startswith(".address_size"):
+            line += ' .file 1 "ptx"'
+        elif depth and before[-1] in ";{}:" and re.match(r"[a-z@]", code):
+            lines.append(f".loc 1 {number} 0")
+        lines.append(line)
+        depth += code.count("{") - code.count("}")
+        before = code or before
+    return "\n".join(lines)
+
+
+def parsed(text: str) -> tuple[Instruction, ...]:
+    """Return the instructions of nvdisasm's listing of one kernel; blocks are counted from 0."""
+    found: list[Instruction] = []
+    line = block = 0
+    for each in text.split("\n"):
+        if told := _LINE.search(each):
+            line = int(told[1])
+        elif each.startswith(".L_"):
+            block += 1
+        elif code := _CODE.search(each):
+            found.append(Instruction(code[2], line, block))
+            if code[2].startswith(("BRA", "EXIT", "RET", "BRX", "CALL")):
+                block += 1
+    while found and found[-1].name.startswith(("NOP", "BRA")):  # behind the end
+        found.pop()
+    return tuple(found)
+
+
+def _run(*command: str) -> str | None:
+    """Return what a program prints, to both streams; None where it fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return None if done.returncode else done.stdout + done.stderr
+
+
+def _compiled(ptx: str, kernel: str, arch: str) -> dict[str, Any] | None:
+    ptxas, nvdisasm = _tool("ptxas"), _tool("nvdisasm")
+    if not ptxas:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        source, cubin = Path(folder, "kernel.ptx"), str(Path(folder, "kernel.cubin"))
+        source.write_text(annotated(ptx))
+        log = _run(
+            ptxas, f"-arch={arch}", "-lineinfo", "-v", "-e", kernel, "-o", cubin, str(source)
+        )
+        registers = re.search(r"Used (\d+) registers", log or "")
+        if not log or not registers:
+            return None
+        spilled = re.search(r"(\d+) bytes spill stores", log)
+        code = _run(nvdisasm, "-g", "-c", cubin) if nvdisasm else None
+    return {
+        "registers": int(registers[1]),
+        "spilled": int(spilled[1]) if spilled else 0,
+        "code": [list(each) for each in parsed(code or "")],
+    }
+
+
+@lru_cache(256)
+def machine_of(ptx: str, kernel: str, capability: int) -> Machine | None:
+    """Return a kernel's machine code, from ptxas or from the cache on disk; None without ptxas.
+
+    Parameters
+    ----------
+    ptx : str
+        The module's text.
+    kernel : str
+        Its symbol.
+    capability : int
+        Compute capability, times ten.
+    """
+    target = re.search(r"\.target\s+(sm_(\d+)([af]?))", ptx)
+    arch = f"sm_{max(capability, PTXAS_OLDEST)}"
+    if target and target[3]:
+        arch = target[1]  # code for one architecture only
+    elif target and int(target[2]) > capability:
+        return None
+    key = cache.key("machine", 1, ptx, kernel, arch, _tool("ptxas"), _tool("nvdisasm"))
+    found = cache.load(key)
+    if found is None:
+        found = _compiled(ptx, kernel, arch)
+        if found is None:
+            return None
+        cache.save(key, found)
+    code = tuple(Instruction(*each) for each in found["code"])
+    return Machine(arch, found["registers"], found["spilled"], code)
+
+
+def executions(machine: Machine, counts: Mapping[int, int]) -> list[float]:
+    """Return how often each instruction was executed, in warps.
+
+    Parameters
+    ----------
+    machine : Machine
+    counts : mapping of int to int
+        By line of the PTX, how often its statement was executed.
+    """
+    places: dict[tuple[str, int], list[int]] = {}  # blocks of a statement's instructions, by name
+    for each in machine.code:
+        places.setdefault((each.name.partition(".")[0], each.line), []).append(each.block)
+    votes: dict[int, list[float]] = {}
+    others: dict[int, list[float]] = {}
+    for each in machine.code:
+        found = places[each.name.partition(".")[0], each.line]
+        exact = _ANCHORS.match(each.name)
+        # Other statements may have several instructions of one name.
+        copies = len(found) if exact else len(set(found))
+        told = votes if exact else others
+        told.setdefault(each.block, []).append(counts.get(each.line, 0) / copies)
+    times = {block: median(each) for block, each in others.items()}
+    times |= {block: max(each) for block, each in votes.items()}  # guarded ones are issued, too
+    return [times[each.block] for each in machine.code]
+
+
+def words(name: str) -> int:
+    """Return the 32-bit words that a lane's access moves: 4 of "LDS.128"."""
+    width = _WIDTH.search(name)
+    return int(width[1]) // 32 if width else 1
