@@ -48,6 +48,7 @@ struct transpose_plan {
     uint32_t shape;               /* a transpose_shape */
     uint32_t in_place;            /* input and output are one square matrix, or a batch */
     uint64_t items;               /* of the whole array */
+    uint64_t reach;               /* elements from the input's first to its last, with gaps */
     uint64_t rows, columns;       /* of a matrix in the input */
     uint64_t in_pitch, out_pitch; /* between rows of the input, of the output */
     uint32_t row_tiles,

@@ -1,8 +1,9 @@
 /* ops_transpose.c: plans a transpose of any axes: one launch of one rung. Knows no device.
  *
  * numbers: the number of axes; the input's extents; and for each axis of the output its index in
- * the input. Adjacent axes are merged; the result is contiguous rows that stay whole, a batch of
- * matrices whose rows may be strided, or runs of memory too short for either.
+ * the input. With STRIDED added to the first, the input's steps in elements follow, which fall from
+ * axis to axis; the last is 1. Adjacent axes are merged; the result is contiguous rows that stay
+ * whole, a batch of matrices whose rows may be strided, or runs of memory too short for either.
  */
 #include "ops_transpose.h"
 
@@ -14,23 +15,26 @@ enum {
     TILE = 32, /* as in transpose.cu */
     GRID_Y = 65535,
     THREADS = 2048, /* threads per multiprocessor */
+    STRIDED = 256,  /* more than AXES_MAX */
+    STRIDED_AXES_MAX = 42,
 };
 
 _Static_assert(sizeof(struct transpose_plan) <= OPS_WIDE_BYTES, "OPS_WIDE_BYTES");
 _Static_assert((int)OPS_NUMBERS_MAX >= 1 + 2 * (int)AXES_MAX, "OPS_NUMBERS_MAX");
+_Static_assert((int)OPS_NUMBERS_MAX >= 1 + 3 * (int)STRIDED_AXES_MAX, "OPS_NUMBERS_MAX");
 
 /* --- axes */
 
 static void find_steps(struct axes *axes) {
-    uint64_t in = 1, out = 1;
+    uint64_t out = 1;
+    axes->reach = 1;
     for (unsigned k = axes->count; k-- > 0;) {
         const unsigned axis = axes->output[k];
-        axes->in[k] = in;
-        in *= axes->extent[k];
+        axes->reach += (axes->extent[k] - 1) * axes->in[k];
         axes->out[axis] = out;
         out *= axes->extent[axis];
     }
-    axes->items = in;
+    axes->items = out;
 }
 
 /* Removes an axis: of extent 1, or merged into its neighbour. */
@@ -42,14 +46,17 @@ static void drop(struct axes *axes, unsigned axis) {
             axes->output[kept++] = other - (other > axis);
         }
     axes->count--;
-    for (unsigned k = axis; k < axes->count; k++)
+    for (unsigned k = axis; k < axes->count; k++) {
         axes->extent[k] = axes->extent[k + 1];
+        axes->in[k] = axes->in[k + 1];
+    }
 }
 
 static enum status read_axes(const uint64_t *numbers, struct axes *axes) {
     bool seen[AXES_MAX] = {false};
-    axes->count = (unsigned)numbers[0];
-    if (numbers[0] > AXES_MAX)
+    const bool strided = numbers[0] >= STRIDED;
+    axes->count = (unsigned)(strided ? numbers[0] - STRIDED : numbers[0]);
+    if (axes->count > (strided ? STRIDED_AXES_MAX : AXES_MAX))
         return status_fail(STATUS_BAD_VALUE, "a: has more than %d dimensions", AXES_MAX);
     for (unsigned k = 0; k < axes->count; k++) {
         const uint64_t axis = numbers[1 + axes->count + k];
@@ -60,29 +67,43 @@ static enum status read_axes(const uint64_t *numbers, struct axes *axes) {
         axes->extent[k] = numbers[1 + k];
         axes->output[k] = (unsigned)axis;
     }
+    uint64_t step = 1;
+    for (unsigned k = axes->count; k-- > 0; step *= axes->extent[k])
+        axes->in[k] = strided ? numbers[1 + 2 * axes->count + k] : step;
     for (unsigned k = axes->count; k-- > 0;)
         if (axes->extent[k] == 1)
             drop(axes, k);
     for (unsigned position = axes->count; position-- > 1;) {
         const unsigned axis = axes->output[position];
-        if (axes->output[position - 1] + 1 == axis) {
+        if (axes->output[position - 1] + 1 == axis &&
+            axes->in[axis - 1] == axes->in[axis] * axes->extent[axis]) {
             axes->extent[axis - 1] *= axes->extent[axis];
+            axes->in[axis - 1] = axes->in[axis];
             drop(axes, axis);
         }
     }
+    if (axes->count && axes->in[axes->count - 1] != 1)
+        return status_fail(STATUS_BAD_VALUE, "a: the step of the innermost axis is %llu, not 1",
+                           (unsigned long long)axes->in[axes->count - 1]);
     find_steps(axes);
     return STATUS_OK;
 }
 
-/* Uses the widest elements that rows and addresses are multiples of. */
+/* Uses the widest elements that rows, their distances and addresses are multiples of. */
 static void widen(struct axes *axes, uint64_t addresses) {
     const unsigned last = axes->count - 1;
     if (!moves_rows(axes))
         return;
-    while (axes->item < VECTOR && axes->extent[last] % 2 == 0 &&
-           addresses % (2 * axes->item) == 0) {
+    uint64_t all = addresses | axes->extent[last] * axes->item;
+    for (unsigned k = 0; k < last; k++)
+        all |= axes->in[k] * axes->item;
+    /* A row becomes one element only where those are adjacent. */
+    while (axes->item < VECTOR && all % (2 * axes->item) == 0 &&
+           (axes->extent[last] > 2 || !last || axes->in[last - 1] == 2)) {
         axes->extent[last] /= 2;
         axes->item *= 2;
+        for (unsigned k = 0; k < last; k++)
+            axes->in[k] /= 2;
     }
     if (axes->extent[last] == 1)
         drop(axes, last);
@@ -148,6 +169,7 @@ static void plan_matrix(const struct axes *axes, uint64_t addresses, struct tran
     uint64_t all = addresses;
     *plan = (struct transpose_plan){
         .items = axes->items,
+        .reach = axes->reach,
         .rows = axes->extent[row],
         .columns = axes->extent[column],
         .in_pitch = axes->in[row],
@@ -163,7 +185,8 @@ static void plan_matrix(const struct axes *axes, uint64_t addresses, struct tran
 /* Plans a copy of rows that stay whole. */
 static void plan_rows(const struct axes *axes, struct transpose_plan *plan) {
     const unsigned last = axes->count ? axes->count - 1 : 0;
-    *plan = (struct transpose_plan){.shape = TRANSPOSE_ROWS, .items = axes->items, .rows = 1};
+    *plan = (struct transpose_plan){
+        .shape = TRANSPOSE_ROWS, .items = axes->items, .reach = axes->reach, .rows = 1};
     plan->columns = axes->count ? axes->extent[last] : 1;
     plan->axes[0].extent = 1; /* if there is no other */
     list_others(axes, last, last, plan);
@@ -246,7 +269,7 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
     widen(axes, addresses);
     if (axes->count == 0) { /* one element */
         axes->count = 1;
-        axes->extent[0] = axes->in[0] = axes->out[0] = axes->items = 1;
+        axes->extent[0] = axes->in[0] = axes->out[0] = axes->items = axes->reach = 1;
         axes->output[0] = 0;
     }
     if (moves_rows(axes)) {
@@ -372,5 +395,7 @@ enum status ops_transpose_plan(struct ops_queue *queue, const struct ops_choice 
         return plan_host(queue, choice, &axes, plan);
     if (rung->flags & RUNG_BEST)
         return plan_any(queue, choice, &axes, plan);
+    if (axes.reach != axes.items)
+        return status_fail(STATUS_UNFIT, "a: rung '%s' reads arrays in C order only", rung->name);
     return plan_matrices(choice, &axes, plan);
 }

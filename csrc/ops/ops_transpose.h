@@ -20,8 +20,8 @@ struct axes {
     uint64_t extent[AXES_MAX];
     unsigned output[AXES_MAX]; /* the input axis at each position of the output */
     uint64_t in[AXES_MAX], out[AXES_MAX];
-    uint64_t items;
-    size_t item; /* bytes of an element */
+    uint64_t items, reach; /* `reach`: elements from the input's first to its last */
+    size_t item;           /* bytes of an element */
 };
 
 /* Whether the innermost axis stays innermost: rows are copied whole. */

@@ -44,6 +44,8 @@ static void take(struct packing *packing, bool output, uint64_t items) {
     uint64_t taken = 1;
     for (unsigned position = axes->count; position-- > 0 && taken < items;) {
         const unsigned axis = axis_at(axes, output, position);
+        if (!output && axes->in[axis] != taken) /* a gap ends a run */
+            break;
         const uint64_t part = min_u64(axes->extent[axis], ceil_div(items, taken));
         group->has[axis] = true;
         group->outermost = axis;
@@ -449,7 +451,8 @@ static bool pack_tiles(const struct axes *axes, const uint64_t *arrays, uint64_t
                               .plan = plan,
                               .tile_bytes = tile_bytes,
                               .searches = searches};
-    *plan = (struct transpose_plan){.shape = TRANSPOSE_PACKED, .items = axes->items};
+    *plan = (struct transpose_plan){
+        .shape = TRANSPOSE_PACKED, .items = axes->items, .reach = axes->reach};
     take(&packing, false, items);
     take(&packing, true, items);
     list_grid(&packing);

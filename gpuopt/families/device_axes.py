@@ -14,9 +14,10 @@ import numpy as np
 from gpuopt import _core
 from gpuopt.arrays.dtypes import kind_of, name_of
 from gpuopt.arrays.libraries import View, in_order
-from gpuopt.families.axis_plan import AXES, Pass, Work, merge, passes, work_of
+from gpuopt.families.axis_plan import AXES, Group, Pass, Work, merge, passes, work_of
 
 _WIDEST = 8  # element sizes in bytes that a copy moves
+_STRIDED = 256  # of a transpose's number of axes: their steps follow, as in ops_transpose.c
 
 
 @dataclass
@@ -130,14 +131,23 @@ def copy_of(
             f"array: has {len(groups)} axes that cannot be merged, at most {2 * AXES} are copied; "
             "make it contiguous on its device"
         )
-    if work.op == "bits" and len(groups) == 2 and [groups[0][1], groups[1][1]] == [1, groups[0][0]]:
-        # A matrix in column-major order is the transpose of a row-major one.
-        (columns, _, _), (rows, _, _) = groups
-        word, size = f"uint{8 * unit}", rows * columns * unit
-        numbers = (2, rows, columns, 1, 0)  # two axes, their extents, and their permutation
-        return Copy(("transpose", "move", word, word), size, size, numbers)
+    if work.op == "bits" and (moved := _moved(groups, unit)):
+        return moved
     (one,) = passes(work, tuple(groups))
     return Copy(one.kernel, one.bytes, one.result_bytes, one.numbers)
+
+
+def _moved(groups: list[Group], unit: int) -> Copy | None:
+    """Describe a copy as a transpose; None where no axis has adjacent elements."""
+    order = sorted(range(len(groups)), key=lambda k: -groups[k][1])  # of memory
+    extents, steps = [groups[k][0] for k in order], [groups[k][1] for k in order]
+    if not steps or steps[-1] != 1:
+        return None
+    numbers = (_STRIDED + len(order), *extents, *map(order.index, range(len(order))), *steps)
+    reach = 1 + sum((extent - 1) * step for extent, step in zip(extents, steps, strict=True))
+    word = f"uint{8 * unit}"
+    kernel = ("transpose", "move", word, word)
+    return Copy(kernel, reach * unit, math.prod(extents) * unit, numbers)
 
 
 def copy(queue: PassQueue, source: View, target: View) -> None:

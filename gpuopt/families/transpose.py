@@ -190,8 +190,8 @@ def transpose(
     ----------
     a : array_like
         Any shape, layout and byte order; any dtype with elements of 1, 2, 4, 8 or 16 bytes (also
-        datetime, text and structured ones) that holds no Python objects. Or an array on a device
-        (a kernel copies one that is not in C order): the result is an array of the same library
+        datetime, text and structured ones) that holds no Python objects. Or an array on a device,
+        of any layout, which a kernel reads in place: the result is an array of the same library
         there (see `gpuopt.reduce`), and the call does not wait.
     axes : sequence of int, optional
         The axis of `a` for each axis of the result, as in `numpy.transpose`; negative ones count

@@ -9,6 +9,7 @@ for the bars that are rates.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -229,6 +230,20 @@ class _Strided:
         }
 
 
+def _view_there(array: DeviceArray, whole: np.ndarray, part: np.ndarray) -> Any:
+    """Return a view on a GPU: CuPy's, as most users would have it, or one of no known library."""
+    strided = _Strided(array, whole, part)
+    try:
+        cupy = importlib.import_module("cupy")
+        address, _ = strided.__cuda_array_interface__["data"]
+        gpu = int(array.device.rpartition(":")[2])
+        held = cupy.cuda.UnownedMemory(array.address, array.nbytes, array, gpu)
+        at = cupy.cuda.MemoryPointer(held, address - array.address)
+        return cupy.ndarray(part.shape, part.dtype, at, part.strides)
+    except Exception:  # not installed, or it does not know the dtype
+        return strided
+
+
 def _function(work: Workload, device: str) -> Callable[..., Any]:
     """Return gpuopt's call: it takes `out`, and the work's arguments."""
     task = work.task
@@ -293,7 +308,7 @@ def _ours(work: Workload, arguments: tuple[Any, ...], device: Device) -> _Ours:
     views = task.viewed(arguments)  # of the host's arrays: where elements are
 
     def viewed(array: Any, there: Any, view: Any) -> Any:
-        return there if view is array or not task.views else _Strided(there, array, view)
+        return there if view is array or not task.views else _view_there(there, array, view)
 
     def one_there(*given: Any) -> Callable[[], Any]:
         room = empty(shape, dtype, name)

@@ -49,7 +49,7 @@ AXIS = np.dtype([("extent", "u8"), ("in", "u8"), ("out", "u8")])
 CUT = np.dtype([("axis", "u4"), ("chunk", "u4"), ("scales", "u4"), ("extent", "u8")], align=True)
 PLAN = np.dtype(
     [(name, "u4") for name in ("shape", "in_place")]
-    + [(name, "u8") for name in ("items", "rows", "columns", "in_pitch", "out_pitch")]
+    + [(name, "u8") for name in ("items", "reach", "rows", "columns", "in_pitch", "out_pitch")]
     + [(name, "u4") for name in ("row_tiles", "column_tiles", "apart", "grid_axes")]
     + [(name, "u4") for name in ("block", "tiles", "load_run", "load_runs", "run", "runs")]
     + [(name, "u4") for name in ("load_run_most", "load_runs_most", "run_most", "runs_most")]
@@ -73,6 +73,7 @@ def transpose(sides, tiles, shape, in_place=False):
     pitch = (columns | 1) * FLOAT().itemsize
     for name, value in (
         ("shape", shape), ("in_place", in_place), ("items", array.size), ("rows", rows),
+        ("reach", array.size),
         ("columns", columns), ("in_pitch", columns), ("out_pitch", rows),
         ("row_tiles", tiles[0]), ("all_row_tiles", tiles[0]), ("column_tiles", tiles[1]),
         ("tiles", 2),

@@ -282,6 +282,41 @@ def test_rows_and_columns_without_vector_alignment(rng):
                     )
 
 
+@pytest.mark.parametrize("dtype", ["u1", "i2", "f4", "f8", "c16"])
+def test_transposes_read_slices_in_place(dtype, rng):
+    """Rows of any distance are moved by the transpose's kernels, at once and without a copy."""
+    for shape, index, axes in (
+        ((40, 50), np.s_[:, 3:44], (1, 0)),
+        ((40, 50), np.s_[2:, 3:], (0, 1)),
+        ((9, 20, 30), np.s_[::2, 1:17, :28], (2, 0, 1)),
+        ((9, 20, 30), np.s_[:, ::3, 4:20], (1, 2, 0)),
+        ((7, 5, 6, 11), np.s_[1:, :, 1:3], (3, 1, 0, 2)),
+        ((6, 5, 4, 3, 13), np.s_[:, 1:, :, ::2, 2:9], (4, 2, 0, 3, 1)),
+        ((64, 2, 3), np.s_[::3], (2, 1, 0)),
+        ((102, 2), np.s_[1:97:3], (0, 1)),
+        ((1, 9, 1, 70), np.s_[:, 2:7, :, 60:], (3, 2, 1, 0)),
+    ):
+        view = items_of(rng, {"c16": "complex128"}.get(dtype, dtype), shape)[index]
+        counted = gpuopt.profile(gpuopt.transpose, Strided(view), axes)
+        assert counted.result.get().tobytes() == view.transpose(axes).tobytes(), (shape, axes)
+        (launch,) = counted.launches
+        assert launch.kernel.startswith("transpose_vector"), (shape, axes)
+
+
+def test_transposes_of_random_layouts(rng):
+    for _ in range(60):
+        shape = tuple(rng.integers(1, 9, rng.integers(1, 6)))
+        view = items_of(rng, rng.choice(["u1", "i2", "f4", "f8"]), tuple(n + 5 for n in shape))
+        view = view[
+            tuple(slice(k, k + n) for k, n in zip(rng.integers(0, 6, 5), shape, strict=False))
+        ]
+        view = view[tuple(slice(None, None, k) for k in rng.choice([-1, 1, 1, 2], view.ndim))]
+        view = view.transpose(rng.permutation(view.ndim))
+        axes = tuple(rng.permutation(view.ndim))
+        got = gpuopt.transpose(Strided(view), axes).get()
+        assert got.tobytes() == view.transpose(axes).tobytes(), (view.shape, view.strides, axes)
+
+
 def test_other_families_accept_any_layout(rng):
     a = rng.random((33, 40)).astype("f4")
     for name, view in layouts(a):

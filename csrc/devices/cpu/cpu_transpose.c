@@ -149,7 +149,7 @@ static void copy_rows(const void *state, uint64_t task, struct cpu_worker *worke
     const uint64_t end = min_u64(first + copies->rows_a_task, copies->rows);
     const uint64_t along = call->plan->grid_axes ? axes[0].extent : 1;
     const uint64_t step = call->plan->grid_axes ? axes[0].in * size : 0;
-    const char *in_end = call->in + call->plan->items * size;
+    const char *in_end = call->in + call->plan->reach * size;
     for (uint64_t row = first; row < end;) {
         const uint64_t stop = min_u64(end, row - row % along + along);
         const char *in = matrix_at(call, row).in;

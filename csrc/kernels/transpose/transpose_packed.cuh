@@ -185,7 +185,7 @@ __device__ void load_packed(const T *in, const transpose_plan &plan, const packe
     constexpr unsigned IN_FLIGHT = vector_source<Loads, T>::CUTS ? 2 : 4;
     // Number of elements before a run that may be loaded with it.
     constexpr unsigned BEFORE = Loads == TRANSPOSE_LOADS_AROUND ? ITEMS - 1 : 0;
-    const T *tile = in + part.in, *end = in + plan.items;
+    const T *tile = in + part.in, *end = in + plan.reach;
     const auto after_vector = [](const T *at) {
         return static_cast<unsigned>(reinterpret_cast<uint64>(at)) % 16 / unsigned(sizeof(T));
     };

@@ -258,7 +258,7 @@ __device__ void move_phased_tile(const T *in, T *out, const transpose_plan &plan
     if constexpr (phased::ITEMS == 1)
         load_phased(tile, from, plan.in_pitch, needed, end, columns);
     else
-        load_phased_words(tile, from, plan.in_pitch, needed, end, columns, in, in + plan.items);
+        load_phased_words(tile, from, plan.in_pitch, needed, end, columns, in, in + plan.reach);
     __syncthreads();
     store_phased(tile, to, plan.out_pitch, first, end, columns);
 }

@@ -107,7 +107,7 @@ __device__ inline uint4 join_vectors(const uint4 &a, const uint4 &b, int bytes) 
 template <class Index, class T>
 __device__ void move_narrow_rows(const T *in, T *out, const transpose_plan &plan) {
     constexpr unsigned ITEMS = 16 / sizeof(T), IN_FLIGHT = 2, SIZE = sizeof(T);
-    const T *end = in + plan.items;
+    const T *end = in + plan.reach;
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 * (32 * TRANSPOSE_ROW_VECTORS);
     const unsigned head = static_cast<unsigned>(0 - reinterpret_cast<uint64>(out)) % 16 / SIZE;
     const uint64 begin = static_cast<uint64>(blockIdx.x) * (TRANSPOSE_ROW_VECTORS * TILES_BLOCK);
