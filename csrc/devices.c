@@ -46,4 +46,4 @@ void devices_leaks(uint64_t *count, uint64_t *bytes) { sim_device_leaks(count, b
 
 void devices_traffic(uint64_t totals[DEVICES_TRAFFIC]) { sim_device_traffic(totals); }
 
-void devices_progress(uint64_t *ended, uint64_t *blocks) { sim_device_progress(ended, blocks); }
+void devices_progress(struct device_progress *progress) { sim_device_progress(progress); }

@@ -20,9 +20,12 @@ void devices_leaks(uint64_t *count, uint64_t *bytes);
 enum { DEVICES_TRAFFIC = 5 };
 void devices_traffic(uint64_t totals[DEVICES_TRAFFIC]);
 
-/* Blocks that have ended, and all, of the launch that a simulated GPU of this process runs; of
- * several, that of any; 0 and 0 if none runs. */
-void devices_progress(uint64_t *ended, uint64_t *blocks);
+/* The launch that a simulated GPU of this process runs; of several, any; all 0 if none runs. */
+struct device_progress {
+    uint64_t ended, blocks;   /* blocks that have ended, and all */
+    uint64_t steps, expected; /* warp instructions so far; of the same launch before, 0: unknown */
+};
+void devices_progress(struct device_progress *progress);
 
 /* Calls `found` for each kernel of a PTX text that has a body, for any device: first with no type,
  * then for each parameter with its type, as "u64", and size. A result other than 0 ends it. */

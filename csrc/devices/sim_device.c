@@ -8,6 +8,7 @@
 #include "../host_threads.h"
 #include "../sim/sim.h"
 #include "sim_home.h"
+#include "sim_progress.h"
 #include "sim_record.h"
 
 #include <stdio.h>
@@ -420,22 +421,9 @@ static enum status sim_device_kernel_resources(struct device *device,
     return STATUS_OK;
 }
 
-/* Blocks of the launch that was last heard of, in this process; 0 of 0: none runs. */
-static uint64_t blocks_ended, blocks_all;
-
-void sim_device_progress(uint64_t *ended, uint64_t *blocks) {
-    *blocks = __atomic_load_n(&blocks_all, __ATOMIC_RELAXED);
-    *ended = __atomic_load_n(&blocks_ended, __ATOMIC_RELAXED);
-}
-
-static void note_progress(uint64_t ended, uint64_t blocks) {
-    __atomic_store_n(&blocks_ended, ended, __ATOMIC_RELAXED);
-    __atomic_store_n(&blocks_all, blocks, __ATOMIC_RELAXED);
-}
-
-static int poll(void *state, uint64_t ended, uint64_t blocks) {
+static int poll(void *state, uint64_t ended, uint64_t blocks, uint64_t steps) {
     struct device *device = state;
-    note_progress(ended, blocks);
+    sim_progress_note(ended, blocks, steps);
     return device->interrupted && device->interrupted(device->interrupted_state);
 }
 
@@ -518,8 +506,11 @@ static enum status sim_device_launch(struct device *device, const struct device_
     enum status status = sim_home_begin(queue->home, device);
     if (status)
         return status;
+    sim_progress_begin(info.name, launch);
     sim_launch(queue->gpu, &request, &report, &error);
-    note_progress(0, 0);
+    sim_progress_note(0, 0, 0);
+    if (report && !error.status)
+        sim_progress_end(info.name, launch, sim_report_steps(report));
     sim_home_end(queue->home);
     status =
         error.status == SIM_ARGUMENT && (!fits(queue, &info, launch) ||

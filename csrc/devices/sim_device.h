@@ -27,6 +27,7 @@ void sim_device_traffic(uint64_t totals[SIM_TRAFFIC]);
 void sim_device_leaks(uint64_t *count, uint64_t *bytes);
 
 /* Blocks of the current launch: how many ended, and how many there are. */
-void sim_device_progress(uint64_t *ended, uint64_t *blocks);
+struct device_progress;
+void sim_device_progress(struct device_progress *progress);
 
 #endif

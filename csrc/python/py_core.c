@@ -153,7 +153,8 @@ static PyMethodDef module_methods[] = {
      "Return totals of all simulated GPUs: allocations, bytes and copies in, and out."},
     {"sim_progress", py_sim_progress, METH_NOARGS,
      "sim_progress($module, /)\n--\n\n"
-     "Return the blocks that have ended and all of the launch that a simulated GPU runs, or 0, 0."},
+     "Return of the launch that a simulated GPU runs: the blocks that have ended and all, the\n"
+     "warp instructions so far, and those of the same launch before; 0: unknown, or none runs."},
     {"close_idle", py_close_idle, METH_NOARGS,
      "close_idle($module, /)\n--\n\nClose idle queues and free their memory.\nReturn the "
      "(allocations, bytes) that simulated GPUs of this process still held when they\nwere "

@@ -182,9 +182,10 @@ PyObject *py_device_info(PyObject *module, PyObject *name) {
 PyObject *py_sim_progress(PyObject *module, PyObject *nothing) {
     (void)module;
     (void)nothing;
-    uint64_t ended, blocks;
-    devices_progress(&ended, &blocks);
-    return Py_BuildValue("(KK)", (unsigned long long)ended, (unsigned long long)blocks);
+    struct device_progress p;
+    devices_progress(&p);
+    return Py_BuildValue("(KKKK)", (unsigned long long)p.ended, (unsigned long long)p.blocks,
+                         (unsigned long long)p.steps, (unsigned long long)p.expected);
 }
 
 PyObject *py_sim_traffic(PyObject *module, PyObject *nothing) {

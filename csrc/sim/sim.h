@@ -254,8 +254,9 @@ struct sim_kernel;
 struct sim_report;
 
 /* Called at least every 100 ms while a kernel runs, on one thread at a time, with the blocks that
- * have ended and all of the grid; a non-zero result interrupts the launch. */
-typedef int (*sim_poll_fn)(void *arg, uint64_t ended, uint64_t blocks);
+ * have ended, all of the grid, and the warp instructions so far; a non-zero result interrupts the
+ * launch. */
+typedef int (*sim_poll_fn)(void *arg, uint64_t ended, uint64_t blocks, uint64_t steps);
 
 enum {
     SIM_LAUNCH_COLLECT = 1,   /* collect findings and continue where the kernel can; else the first
@@ -473,6 +474,8 @@ size_t sim_kernel_disassemble(const struct sim_kernel *kernel, char *to, size_t 
 enum sim_status sim_launch(struct sim_gpu *gpu, const struct sim_launch *launch,
                            struct sim_report **report, struct sim_error *error);
 void sim_report_free(struct sim_report *report);
+/* As sim_poll_fn counts them: some more than the warp instructions. */
+uint64_t sim_report_steps(const struct sim_report *report);
 const struct sim_counters *sim_report_counters(const struct sim_report *report);
 size_t sim_report_lines(const struct sim_report *report, const struct sim_line **lines);
 /* The statements that were executed, in the order of the code; up to 65,536. */

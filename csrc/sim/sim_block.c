@@ -111,7 +111,7 @@ int sim_run_poll(struct sim_worker *w, uint64_t steps, int last) {
             pthread_mutex_lock(&run->lock);
             const uint64_t ended = run->next_block - run->ring_count;
             pthread_mutex_unlock(&run->lock);
-            if (run->launch->poll(run->launch->poll_arg, ended, run->total_blocks)) {
+            if (run->launch->poll(run->launch->poll_arg, ended, run->total_blocks, used)) {
                 w->status =
                     sim_fail(&w->error, SIM_INTERRUPTED, 0, 0, "kernel %.120s was interrupted",
                              run->kernel->function->c_name);

@@ -404,6 +404,7 @@ static int fill_report(struct sim_run *run, struct sim_worker *workers, unsigned
                 sim_occupancy_achieved(run, &report->achieved_occupancy, &report->spread) &&
                 sim_printf_report(run, &report->output);
     report->occupancy = run->occupancy;
+    report->steps = run->steps_used;
     if (run->schedule) {
         report->delays = run->schedule->made;
         report->delay_count = run->schedule->made_count;
@@ -549,6 +550,8 @@ void sim_report_free(struct sim_report *report) {
     sim_trace_close(report->recorder);
     free(report);
 }
+
+uint64_t sim_report_steps(const struct sim_report *report) { return report->steps; }
 
 const struct sim_counters *sim_report_counters(const struct sim_report *report) {
     return &report->total;

@@ -73,7 +73,7 @@ class Bar:
     """A line of progress that a thread redraws, with permanent lines above it.
 
     It adds the blocks of a launch that a simulated GPU runs; until a fraction is reported, those
-    are what the estimate rests on.
+    are what the estimate rests on; its instructions if the same launch ran before.
     """
 
     def __init__(self, stream: TextIO, drawn: bool) -> None:
@@ -81,7 +81,8 @@ class Bar:
         self._began, self._text, self._share = time.monotonic(), "", 0.0
         self._lock, self._end = threading.Lock(), threading.Event()
         self._shown = 0  # characters of the line that is shown
-        self._launch = (self._began, 0)  # when the simulated launch was first seen; its blocks
+        # when the simulated launch was first seen; its blocks and instructions
+        self._launch, self._steps = (self._began, 0, 0), 0
 
     def __call__(self, text: str, share: float) -> None:
         """Report the current step and the fraction of the work that is done."""
@@ -101,13 +102,16 @@ class Bar:
     def _line(self) -> str:
         now, share, text = time.monotonic(), self._share, self._text
         began = self._began
-        ended, blocks = _core.sim_progress()
-        if blocks != self._launch[1]:
-            self._launch = now, blocks
-        if blocks > 1:
-            text += f", block {ended:,} of {blocks:,}"
+        ended, blocks, steps, expected = _core.sim_progress()
+        if (blocks, expected) != self._launch[1:] or steps < self._steps:
+            self._launch = now, blocks, expected
+        self._steps = steps
+        if blocks:
+            one = f", {steps / 1e6:,.0f} million instructions"
+            text += f", block {ended:,} of {blocks:,}" if blocks > 1 else one
             if not share:
-                began, share = self._launch[0], ended / blocks
+                began = self._launch[0]
+                share = min(1.0, steps / expected) if expected else ended / blocks
         parts = [f"{share:4.0%}"] if share else []
         parts.append(f"{now - self._began:.0f} s")
         if share > 0.02:

@@ -7,6 +7,7 @@ import re
 import select
 import subprocess
 import sys
+import threading
 import tomllib
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 from conftest import KINDS
 
+import gpuopt
 from gpuopt.cli import options
 
 ROOT = Path(__file__).parents[2]
@@ -131,6 +133,38 @@ def test_colours_on_terminals_only():
     assert "\x1b[" not in on_a_terminal("diff", "reduce", "2", "3", TERM="dumb")
     found = on_a_terminal("check", "reduce", "5-historical")
     assert "\x1b[31mrace in shared memory" in found
+
+
+LONG = """
+.version 8.0 .target sm_75 .address_size 64
+.visible .entry spin(.param .u32 n) {
+    .reg .pred %p; .reg .b32 %r<2>;
+    ld.param.u32 %r0, [n];
+again:
+    sub.u32 %r0, %r0, 1;
+    setp.ne.u32 %p, %r0, 0;
+    @%p bra again;
+    ret;
+}"""
+
+
+def test_progress_of_one_long_block_is_estimated_by_the_launch_before():
+    kernel = gpuopt.load_ptx(LONG, device="sim")["spin"]
+    seen = []
+    for n in (2_000_000, 2_000_001):
+        thread = threading.Thread(target=kernel, args=(1, 32, n))
+        thread.start()
+        found = set()
+        while thread.is_alive():
+            found.add(gpuopt._core.sim_progress())
+        thread.join()
+        seen.append({each for each in found if each[2]})
+    assert {each[:2] for run in seen for each in run} == {(0, 1)}
+    assert {each[3] for each in seen[0]} == {0}
+    [expected] = {each[3] for each in seen[1]}
+    assert 6_000_000 < expected < 9_000_000
+    assert all(0 < each[2] <= expected + 10 for run in seen for each in run)
+    assert gpuopt._core.sim_progress()[:3] == (0, 0, 0)
 
 
 def test_progress_appears_within_a_moment():

@@ -274,7 +274,8 @@ struct sim_report {
     struct sim_occupancy occupancy;
     double achieved_occupancy;
     struct sim_spread spread;
-    char *output; /* text printed by the kernel, or NULL */
+    uint64_t steps; /* as the launch's bound counts them */
+    char *output;   /* text printed by the kernel, or NULL */
     struct sim_delay *delays;
     size_t delay_count;
     struct sim_recorder *recorder;

@@ -1,0 +1,12 @@
+/* sim_progress.h: the progress of launches on simulated GPUs; sim_device_progress() reads it. */
+#ifndef SIM_PROGRESS_H
+#define SIM_PROGRESS_H
+
+#include "../device.h"
+
+void sim_progress_note(uint64_t ended, uint64_t blocks, uint64_t steps);
+void sim_progress_begin(const char *kernel, const struct device_launch *launch);
+/* It ended well, steps: its warp instructions. */
+void sim_progress_end(const char *kernel, const struct device_launch *launch, uint64_t steps);
+
+#endif
