@@ -1,5 +1,5 @@
-/* sim_progress.c: how far the launch on a simulated GPU is, for those who wait for it. Only one
- * launch is told of, any of several.
+/* sim_progress.c: how far a launch on a simulated GPU is, for those who wait for it. Launches that
+ * run at once overwrite each other's figures.
  */
 #include "sim_progress.h"
 #include "../devices.h"

@@ -6,7 +6,7 @@
 
 void sim_progress_note(uint64_t ended, uint64_t blocks, uint64_t steps);
 void sim_progress_begin(const char *kernel, const struct device_launch *launch);
-/* It ended well, steps: its warp instructions. */
+/* After a launch without an error; `steps`: its warp instructions. */
 void sim_progress_end(const char *kernel, const struct device_launch *launch, uint64_t steps);
 
 #endif

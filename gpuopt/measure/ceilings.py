@@ -288,18 +288,18 @@ def _gpu_l2(device: Device, quick: bool) -> list[Ceiling]:
 
 
 def _gpu(device: Device, quick: bool, progress: Progress) -> list[Ceiling]:
-    progress("DRAM", 0.0)
+    progress("bandwidth of DRAM", 0.0)
     n, blocks = _dram_words(device, quick), _resident(device) // READ_BLOCK
     found = [
         Ceiling(f"DRAM {kind}", "B/s", *rate)
         for kind, *rate in _memory(device, quick, ("read", "write", "copy"), n, 1, blocks)
     ]
-    progress("L2", 0.7)
+    progress("bandwidth of L2", 0.7)
     found += _gpu_l2(device, quick)
-    progress("shared memory", 0.75)
+    progress("bandwidth of shared memory", 0.75)
     found.append(_gpu_shared(device, quick))
     for at, dtype in enumerate(("float64", "float32", "float16")):
-        progress(f"FMA {dtype}", 0.8 + 0.05 * at)
+        progress(f"multiply-adds of {dtype}", 0.8 + 0.05 * at)
         found.append(_gpu_arithmetic(device, dtype, quick))
     progress("tensor cores", 0.95)
     found.append(_gpu_tensor(device, quick))
@@ -338,20 +338,20 @@ def _cpu(device: Device, quick: bool, progress: Progress) -> list[Ceiling]:
     found = []
     levels = [(name, share) for name, share in _cpu_caches() if share >= LEAST_PART]
     for at, (level, share) in enumerate(levels):
-        progress(level, 0.1 * at)
+        progress(f"bandwidth of {level}", 0.1 * at)
         # A copy has two arrays: together they take half of the cache.
         n = threads * (share // 4 // WORD // 64 * 64)
         repeats = max(2, CPU_CACHED_BYTES * threads // (n * WORD))
         for kind, *rate in _memory(device, quick, names, n, repeats, threads):
             found.append(Ceiling(f"{level} {kind}", "B/s", *rate))
-    progress("DRAM", 0.1 * len(levels))
+    progress("bandwidth of DRAM", 0.1 * len(levels))
     n = _dram_words(device, quick)
     dram = [
         Ceiling(f"DRAM {kind}", "B/s", *rate)
         for kind, *rate in _memory(device, quick, names, n, 1, threads)
     ]
     for at, dtype in enumerate(("float64", "float32")):
-        progress(f"FMA {dtype}", 0.8 + 0.1 * at)
+        progress(f"multiply-adds of {dtype}", 0.8 + 0.1 * at)
         found.append(_cpu_arithmetic(device, dtype, quick))
     return dram + found
 
