@@ -364,7 +364,8 @@ def bars(
         lambda value, _: f"{value:,.0f}" if value >= 1000 else f"{value:g}"
     )
     if not logarithmic:
-        ax.locator_params(axis="x", nbins=3 if narrow else 5)
+        wide = ax.get_xlim()[1] >= 1e6  # "1,000,000" is as wide as two short labels
+        ax.locator_params(axis="x", nbins=2 if narrow and wide else 3 if narrow else 5)
     ax.grid(True, axis="x", color=PALE, lw=0.5)
     ax.set_axisbelow(True)
 
