@@ -297,9 +297,15 @@ def _strides(shape: tuple[int, ...], item: int) -> list[int]:
 
 
 def _reached(view: np.ndarray) -> int:
-    """Return the bytes of a view's elements, and of the sectors' parts between them."""
-    steps = [abs(s) for n, s in zip(view.shape, view.strides, strict=True) if n > 1]
-    return view.size * min(max(view.itemsize, SECTOR), min(steps, default=view.itemsize))
+    """Return the bytes of a view's elements, and of the gaps between them that share a sector."""
+    axes = sorted((abs(s), n) for n, s in zip(view.shape, view.strides, strict=True) if n > 1)
+    run, count = view.itemsize, 1  # bytes of a run without larger gaps, and how many there are
+    for step, extent in axes:
+        if step <= run + SECTOR and count == 1:
+            run += (extent - 1) * step
+        else:
+            count *= extent
+    return min(run * count, view.size * max(view.itemsize, SECTOR))
 
 
 def _count(shape: tuple[int, ...]) -> str:

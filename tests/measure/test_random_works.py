@@ -77,6 +77,20 @@ def test_drawn_sizes_are_within_the_limits_and_spread(device):
     assert views == {"", "[", "."}
 
 
+def test_bytes_of_a_view_count_gaps_within_sectors():
+    a = np.zeros((40, 30, 5), np.uint8)
+    for view, right in (
+        (a, a.nbytes),
+        (a[:, ::3], 40 * 150 - 10),  # rows of 5 bytes, 15 apart
+        (a[:, 3:10], 40 * 35),
+        (a[::2, :, 0], 20 * 146),
+        (np.zeros((8, 100))[:, ::3], 8 * 100 * 8),  # rows with gaps, without any between them
+        (np.zeros((8, 1000))[:, ::50], 8 * 20 * 8),
+        (np.zeros((64, 64), np.float32).T[::2], 64 * 64 * 4 - 4),
+    ):
+        assert workloads._reached(view) == right, (view.shape, view.strides)
+
+
 def test_views_are_numpys_by_their_text():
     a = np.arange(60).reshape(3, 4, 5)
     for text, right in (
