@@ -94,7 +94,8 @@ def test_each_limiter_binds():
         assert models.occupancy(name, 32).limits["blocks"] == limits.blocks
         assert models.occupancy(name, 256, registers=120).limiter == "registers"
         assert models.occupancy(name, 32, shared=limits.shared_per_block).limiter == "shared"
-        assert models.occupancy(name, 32, shared=limits.shared_per_block).blocks == 1
+        fit = limits.shared // limits.shared_per_block  # two on Pascal
+        assert models.occupancy(name, 32, shared=limits.shared_per_block).blocks == fit
     assert models.occupancy("h200", 96, registers=40).warps == 48  # 51 fit, four at a time
 
 
