@@ -326,6 +326,14 @@ def _slanted(box: Bbox) -> list[Bbox]:
 # --- the ladder
 
 
+def _short(value: float) -> str:
+    """Return an axis's number: 20,000 as "20k", 3,000,000 as "3M"."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:g}{letter}"
+    return f"{value:g}"
+
+
 def _number(value: float) -> str:
     """Return a number with the digits that matter."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
@@ -345,9 +353,9 @@ def bars(
     logarithmic = most > 50 * least
     if logarithmic:
         ax.set_xscale("log")
-        ax.set_xlim(least / 2, most * 8)
+        ax.set_xlim(least / 2, most * 16)
     else:
-        ax.set_xlim(0, most * (1.5 if narrow else 1.25))
+        ax.set_xlim(0, most * (1.5 if narrow else 1.35))
     for at, (name, values, face, hatch) in enumerate(series):
         y = [row + (at - (len(series) - 1) / 2) * height for row in range(len(names))]
         ax.barh(y, [value or 0 for value in values], height * 0.9, color=face, edgecolor=INK,
@@ -360,12 +368,9 @@ def bars(
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.set_xlabel(scale)
-    ax.xaxis.set_major_formatter(
-        lambda value, _: f"{value:,.0f}" if value >= 1000 else f"{value:g}"
-    )
+    ax.xaxis.set_major_formatter(lambda value, _: _short(value))  # long ones would overlap
     if not logarithmic:
-        wide = ax.get_xlim()[1] >= 1e6  # "1,000,000" is as wide as two short labels
-        ax.locator_params(axis="x", nbins=2 if narrow and wide else 3 if narrow else 5)
+        ax.locator_params(axis="x", nbins=3 if narrow else 5)
     ax.grid(True, axis="x", color=PALE, lw=0.5)
     ax.set_axisbelow(True)
 
