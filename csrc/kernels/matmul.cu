@@ -449,7 +449,7 @@ __device__ void matmul_12(const T *a, const T *b, T *c, sum_of<T> *partials,
 }
 
 // New: no tiles, for operands that are read once: a matrix times a vector, dot products. Also adds
-// the slices of rung 12.
+// the slices of rung 12, and copies matrices for rung 10.
 template <class T>
 __device__ void matmul_13(const T *a, const T *b, T *c, sum_of<T> *partials, unsigned mode,
                           const matmul_plan &plan) {
@@ -457,8 +457,14 @@ __device__ void matmul_13(const T *a, const T *b, T *c, sum_of<T> *partials, uns
         multiply_dots(a, b, c, partials, plan);
     else if (mode == MATMUL_COLUMNS)
         multiply_columns(a, b, c, partials, plan);
-    else
+    else if (mode == MATMUL_JOIN)
         join_slices(c, partials, plan);
+    else {
+        const bool of_a = mode == MATMUL_COPY_A;
+        copy_matrix(of_a ? a : b, reinterpret_cast<T *>(partials), of_a ? plan.m : plan.k,
+                    of_a ? plan.k : plan.n, of_a ? plan.a_row : plan.b_k,
+                    of_a ? plan.a_k : plan.b_column);
+    }
 }
 
 // --- the kernels: matmul_<rung>_matmul_<items>_<items>, and _b<block> where the block size is a

@@ -8,7 +8,8 @@
 enum { MATMUL_AXES = 6 }; /* of a stack of products, merged */
 
 /* Rung 12 has one mode; the others are those of rung 13. */
-enum matmul_mode { MATMUL_DOTS, MATMUL_COLUMNS, MATMUL_JOIN };
+enum matmul_mode { MATMUL_DOTS, MATMUL_COLUMNS, MATMUL_JOIN, MATMUL_COPY_A, MATMUL_COPY_B };
+enum { MATMUL_COPY_SIDE = 32 }; /* of a tile of a copy */
 
 /* PATCH: rows and columns of a thread's outputs. THREADS: of a block. UNROLLED: steps of k in a
  * row. */

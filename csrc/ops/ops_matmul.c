@@ -194,6 +194,23 @@ static double ladder_cost(const struct ops_choice *choice, const struct work *wo
     return ops_fixed(matmul, ladder_cycles) + work->cost / 1000 * (double)k / rate;
 }
 
+/* Plans copies of operands in other layouts, and rung 10 or a lower one, where that is cheaper than
+ * `way`; no step otherwise. */
+static enum status plan_copied(struct ops_queue *queue, const struct ops_choice *choice,
+                               const struct ops_problem *problem, const struct matmul_way *way,
+                               struct ops_plan *plan) {
+    struct ops_choice copied = *choice;
+    struct work work;
+    copied.rung = ops_rung(choice->family, STREAM_K - 1);
+    copied = fitting(queue, &copied, problem->numbers, &work);
+    if (!work.tiling || ladder_cost(&copied, &work, problem->numbers[2]) +
+                                ops_matmul_copy_cost(queue, choice, problem) >=
+                            way->cost)
+        return STATUS_OK;
+    const enum status status = plan_ladder(queue, choice, problem, copied, work, plan);
+    return status ? status : ops_matmul_add_copies(queue, choice, problem, plan);
+}
+
 enum status ops_matmul_plan(struct ops_queue *queue, const struct ops_choice *choice,
                             const struct ops_problem *problem, struct ops_plan *plan) {
     const int number = choice->rung->number;
@@ -212,8 +229,15 @@ enum status ops_matmul_plan(struct ops_queue *queue, const struct ops_choice *ch
     if (general || (choice->any_rung && !host)) {
         const int named = general && !choice->any_rung ? number : 0;
         if (!ops_matmul_way(queue, choice, problem, named, &way))
-            return status_fail(STATUS_BAD_VALUE,
-                               "a, b: the result has more tiles than a grid has blocks");
+            return status_fail(STATUS_UNFIT,
+                               "variant: rung '%s' requires more blocks than a grid has, or more "
+                               "shared memory than this GPU's %d bytes per block",
+                               choice->rung->name, queue->info.shared_per_block);
+        if (!plain && !general) {
+            const enum status status = plan_copied(queue, choice, problem, &way, plan);
+            if (status || plan->step_count)
+                return status;
+        }
         if (general || !plain || way.cost < ladder_cost(choice, &work, problem->numbers[2]))
             return ops_matmul_plan_way(queue, choice, problem, &way, plan);
     }

@@ -23,6 +23,12 @@ bool ops_matmul_is_plain(const struct ops_problem *problem);
 /* The cheapest way of a rung or, for 0, of both rungs; false if the grid has too few blocks. */
 bool ops_matmul_way(const struct ops_queue *queue, const struct ops_choice *choice,
                     const struct ops_problem *problem, int rung, struct matmul_way *way);
+/* Estimated cycles to bring the operands to C order by copies; infinite for a stack. */
+double ops_matmul_copy_cost(const struct ops_queue *queue, const struct ops_choice *choice,
+                            const struct ops_problem *problem);
+/* Adds these copies before the single launch of a plan, which has no scratch. */
+enum status ops_matmul_add_copies(struct ops_queue *queue, const struct ops_choice *choice,
+                                  const struct ops_problem *problem, struct ops_plan *plan);
 /* Plans a way: one launch, and another that adds the slices. */
 enum status ops_matmul_plan_way(struct ops_queue *queue, const struct ops_choice *choice,
                                 const struct ops_problem *problem, const struct matmul_way *way,

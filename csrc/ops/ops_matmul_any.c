@@ -4,6 +4,7 @@
  */
 #include "ops_matmul.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -267,16 +268,77 @@ bool ops_matmul_way(const struct ops_queue *queue, const struct ops_choice *choi
     const struct machine machine = machine_of(queue, choice);
     const struct matmul_plan plan = described(problem);
     memset(way, 0, sizeof *way);
-    if (rung != MATMUL_DOTS_RUNG)
-        try_all_patches(&machine, choice, &plan, way);
     if (rung != MATMUL_PATCHES_RUNG) {
         try_columns(&machine, &plan, way);
         try_all_dots(&machine, &plan, way);
     }
+    if (rung != MATMUL_DOTS_RUNG)
+        try_all_patches(&machine, choice, &plan, way);
     return way->rung != 0;
 }
 
 /* --- plans */
+
+static bool is_in_order(uint64_t rows, uint64_t columns, int64_t row, int64_t column) {
+    return (rows == 1 || row == (int64_t)columns) && (columns == 1 || column == 1);
+}
+static bool copies_a(const struct matmul_plan *plan) {
+    return !is_in_order(plan->m, plan->k, plan->a_row, plan->a_k);
+}
+static bool copies_b(const struct matmul_plan *plan) {
+    return !is_in_order(plan->k, plan->n, plan->b_k, plan->b_column);
+}
+
+double ops_matmul_copy_cost(const struct ops_queue *queue, const struct ops_choice *choice,
+                            const struct ops_problem *problem) {
+    const struct machine machine = machine_of(queue, choice);
+    const struct matmul_plan plan = described(problem);
+    const double items = (copies_a(&plan) ? (double)plan.m * (double)plan.k : 0) +
+                         (copies_b(&plan) ? (double)plan.k * (double)plan.n : 0);
+    if (plan.axis_count)
+        return INFINITY;
+    return (copies_a(&plan) + copies_b(&plan)) * (double)ops_fixed(matmul, start_cycles) +
+           2 * items * (double)machine.item /
+               (ops_fixed(matmul, bytes_per_cycle) * machine.multiprocessors);
+}
+
+enum status ops_matmul_add_copies(struct ops_queue *queue, const struct ops_choice *choice,
+                                  const struct ops_problem *problem, struct ops_plan *plan) {
+    enum { SIDE = MATMUL_COPY_SIDE, A_VALUE = 0, B_VALUE = 1 };
+    const size_t item = dtype_size(choice->signature->items);
+    const struct matmul_plan whole = described(problem);
+    const bool copied[] = {copies_a(&whole), copies_b(&whole)};
+    const uint64_t rows[] = {whole.m, whole.k}, columns[] = {whole.k, whole.n};
+    const uint64_t a_bytes = copied[0] ? ceil_div(rows[0] * columns[0] * item, VECTOR) * VECTOR : 0;
+    const struct ops_step product = plan->steps[0];
+    enum status status =
+        ops_scratch(queue, plan, a_bytes + (copied[1] ? rows[1] * columns[1] * item : 0));
+    memcpy(plan->wide, &whole, sizeof whole);
+    plan->step_count = 0;
+    for (unsigned k = A_VALUE; k <= B_VALUE && !status; k++) {
+        struct ops_step *step = &plan->steps[plan->step_count];
+        if (!copied[k])
+            continue;
+        memset(step, 0, sizeof *step);
+        memcpy(step->values, product.values, 3 * sizeof *step->values);
+        step->values[3] = plan->scratch + (k == B_VALUE ? a_bytes : 0);
+        step->values[4] = k == A_VALUE ? MATMUL_COPY_A : MATMUL_COPY_B;
+        step->value_count = 5;
+        step->takes_wide = true;
+        step->grid[0] = (unsigned)(ceil_div(rows[k], SIDE) * ceil_div(columns[k], SIDE));
+        step->block[0] = MATMUL_THREADS;
+        step->shared_bytes = (unsigned)(SIDE * (SIDE + 1) * item);
+        plan->step_count++;
+        status = ops_kernel(queue, ops_rung(choice->family, MATMUL_DOTS_RUNG), choice->signature,
+                            MATMUL_THREADS, step);
+    }
+    plan->steps[plan->step_count] = product;
+    for (unsigned k = A_VALUE; k <= B_VALUE; k++)
+        if (copied[k])
+            plan->steps[plan->step_count].values[k] = plan->scratch + (k == B_VALUE ? a_bytes : 0);
+    plan->step_count++;
+    return status;
+}
 
 /* Logarithm of the groups that add the slices of one output: few outputs have many. */
 static unsigned join_bits(const struct matmul_plan *plan) {

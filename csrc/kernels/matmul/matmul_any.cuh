@@ -384,7 +384,7 @@ template <class T>
 __device__ void multiply_columns(const T *a, const T *b, T *c, sum_of<T> *partials,
                                  const matmul_plan &plan) {
     using S = sum_of<T>;
-    constexpr unsigned Wide = WIDE<T>, Rows = 32 * Wide, Warps = THREADS / 32, Steps = 8;
+    constexpr unsigned Wide = WIDE<T>, Rows = 32 * Wide, Warps = THREADS / 32, Steps = 8, Few = 4;
     S *shared = shared_memory<S>();
     const block_part part = block_part_of(plan);
     const operands<T> from = operands_of(a, b, plan, part.product);
@@ -412,19 +412,24 @@ __device__ void multiply_columns(const T *a, const T *b, T *c, sum_of<T> *partia
                     sums[w] += widened(left[i].items[w]) * widened(right[i]);
         }
     }
-    for (; at < count; at += Warps) {
-        const S right = widened(y[at * plan.b_k]);
-        T left[Wide];
+    for (; at < count; at += Few * Warps) {
+        T left[Few][Wide], right[Few];
 #pragma unroll
-        for (unsigned w = 0; w < Wide; w++) {
-            const unsigned row = vectors ? lane * Wide + w : w * 32 + lane;
-            left[w] = T{};
-            if (first + row < plan.m)
-                left[w] = x[at * plan.a_k + row];
+        for (unsigned i = 0; i < Few; i++) {
+            const uint64 k = at + i * Warps;
+            right[i] = load_if(k < count, y + k * plan.b_k);
+#pragma unroll
+            for (unsigned w = 0; w < Wide; w++) {
+                const unsigned row = vectors ? lane * Wide + w : w * 32 + lane;
+                left[i][w] = load_if(k < count && first + row < plan.m, x + k * plan.a_k + row);
+            }
         }
 #pragma unroll
-        for (unsigned w = 0; w < Wide; w++)
-            sums[w] += widened(left[w]) * right;
+        for (unsigned i = 0; i < Few; i++)
+#pragma unroll
+            for (unsigned w = 0; w < Wide; w++)
+                if (at + i * Warps < count) // no product of 0 and infinity
+                    sums[w] += widened(left[i][w]) * widened(right[i]);
     }
 #pragma unroll
     for (unsigned w = 0; w < Wide; w++)
@@ -461,6 +466,40 @@ __device__ void join_slices(T *c, const sum_of<T> *partials, const matmul_plan &
     }
     if (group == 0 && output < plan.outputs)
         c[output] = rounded<T>(sum);
+}
+
+// --- copies: a matrix in any layout to C order, by tiles; adjacent threads read along the axis
+// whose elements are closer in memory
+
+template <class T>
+__device__ void copy_matrix(const T *from, T *to, uint64 rows, uint64 columns, int64 row_by,
+                            int64 column_by) {
+    constexpr unsigned Side = MATMUL_COPY_SIDE, Pitch = Side + 1, Step = THREADS / Side;
+    T *tile = shared_memory<T>();
+    const uint64 across = (columns - 1) / Side + 1, tile_row = blockIdx.x / across;
+    const uint64 row = tile_row * Side, column = (blockIdx.x - tile_row * across) * Side;
+    const unsigned lane = threadIdx.x % Side, warp = threadIdx.x / Side;
+    const bool along_rows = llabs(row_by) < llabs(column_by);
+    T items[Side / Step];
+#pragma unroll
+    for (unsigned i = 0; i < Side / Step; i++) {
+        const uint64 at_row = row + (along_rows ? lane : warp + i * Step),
+                     at_column = column + (along_rows ? warp + i * Step : lane);
+        items[i] = load_if(at_row < rows && at_column < columns,
+                           from + at_row * row_by + at_column * column_by);
+    }
+#pragma unroll
+    for (unsigned i = 0; i < Side / Step; i++) {
+        const unsigned other = warp + i * Step;
+        tile[along_rows ? lane * Pitch + other : other * Pitch + lane] = items[i];
+    }
+    __syncthreads();
+#pragma unroll
+    for (unsigned i = 0; i < Side / Step; i++) {
+        const unsigned line = warp + i * Step;
+        if (row + line < rows && column + lane < columns)
+            to[(row + line) * columns + column + lane] = tile[line * Pitch + lane];
+    }
 }
 
 } // namespace matmul
