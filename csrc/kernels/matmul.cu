@@ -449,7 +449,7 @@ __device__ void matmul_12(const T *a, const T *b, T *c, sum_of<T> *partials,
 }
 
 // New: no tiles, for operands that are read once: a matrix times a vector, dot products. Also adds
-// the slices of rung 12, and copies matrices for rung 10.
+// the slices of rung 12, and copies matrices for rungs 10 and 11.
 template <class T>
 __device__ void matmul_13(const T *a, const T *b, T *c, sum_of<T> *partials, unsigned mode,
                           const matmul_plan &plan) {

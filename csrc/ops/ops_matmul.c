@@ -194,14 +194,13 @@ static double ladder_cost(const struct ops_choice *choice, const struct work *wo
     return ops_fixed(matmul, ladder_cycles) + work->cost / 1000 * (double)k / rate;
 }
 
-/* Plans copies of operands in other layouts, and rung 10 or a lower one, where that is cheaper than
+/* Plans copies of operands in other layouts, and a rung of the ladder, where that is cheaper than
  * `way`; no step otherwise. */
 static enum status plan_copied(struct ops_queue *queue, const struct ops_choice *choice,
                                const struct ops_problem *problem, const struct matmul_way *way,
                                struct ops_plan *plan) {
     struct ops_choice copied = *choice;
     struct work work;
-    copied.rung = ops_rung(choice->family, STREAM_K - 1);
     copied = fitting(queue, &copied, problem->numbers, &work);
     if (!work.tiling || ladder_cost(&copied, &work, problem->numbers[2]) +
                                 ops_matmul_copy_cost(queue, choice, problem) >=

@@ -26,7 +26,7 @@ bool ops_matmul_way(const struct ops_queue *queue, const struct ops_choice *choi
 /* Estimated cycles to bring the operands to C order by copies; infinite for a stack. */
 double ops_matmul_copy_cost(const struct ops_queue *queue, const struct ops_choice *choice,
                             const struct ops_problem *problem);
-/* Adds these copies before the single launch of a plan, which has no scratch. */
+/* Adds these copies before the single launch of a plan of the ladder. */
 enum status ops_matmul_add_copies(struct ops_queue *queue, const struct ops_choice *choice,
                                   const struct ops_problem *problem, struct ops_plan *plan);
 /* Plans a way: one launch, and another that adds the slices. */

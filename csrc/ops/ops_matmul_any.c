@@ -17,17 +17,18 @@ enum {
     SHAPES = 8
 };
 
-/* Tiles: logarithms of rows and columns in patches, and of the depth. */
+/* Tiles: logarithms of rows and columns in patches, and of the depth; cycles of a layer of float32,
+ * which are those of its instructions. */
 static const struct shape {
-    unsigned down_bits, across_bits, depth_bits;
-} shapes[SHAPES] = {{4, 4, 4}, {3, 3, 5}, {2, 2, 6}, {5, 3, 4},
-                    {6, 2, 4}, {4, 2, 5}, {6, 1, 4}, {4, 1, 5}};
+    unsigned down_bits, across_bits, depth_bits, layer;
+} shapes[SHAPES] = {{4, 4, 4, 1634}, {3, 3, 5, 1302}, {2, 2, 6, 1136}, {5, 3, 4, 1638},
+                    {6, 2, 4, 1950}, {4, 2, 5, 1306}, {6, 1, 4, 1562}, {4, 1, 5, 1100}};
 enum { THREAD_BITS = 8 }; /* of MATMUL_THREADS */
 
 /* The device and the elements, as the estimates need them. */
 struct machine {
-    double multiprocessors, rate; /* multiplications per cycle of a multiprocessor */
-    uint64_t item, sum;           /* bytes of an element, and of a sum */
+    double multiprocessors;
+    uint64_t item, sum; /* bytes of an element, and of a sum */
     unsigned shared_most;
 };
 
@@ -39,10 +40,8 @@ bool ops_matmul_is_plain(const struct ops_problem *problem) { return problem->nu
 
 static struct machine machine_of(const struct ops_queue *queue, const struct ops_choice *choice) {
     const int multiprocessors = queue->info.multiprocessors;
-    const bool wide = choice->signature->items == DTYPE_float64;
     return (struct machine){
         .multiprocessors = multiprocessors > 0 ? multiprocessors : 1,
-        .rate = (double)ops_fixed(matmul, patch_rate) / (wide ? 2 : 1),
         .item = dtype_size(choice->signature->items),
         .sum = dtype_size(choice->signature->accumulator),
         .shared_most = (unsigned)queue->info.shared_per_block,
@@ -157,8 +156,9 @@ static void try_patches(const struct machine *machine, const struct matmul_plan 
     if (way.shared_bytes > machine->shared_most)
         return;
     const double layers = (double)ceil_div(least(plan->chunk, plan->k), depth);
-    const double layer = (double)(rows * columns * depth) / machine->rate;
-    const double busy = rounds_of(machine, (double)way.blocks, 1) * layers * layer;
+    const double layer = shape->layer * (machine->sum == 8 ? 0.9 : 1);
+    const double busy = rounds_of(machine, (double)way.blocks, 1) *
+                        (ops_fixed(matmul, start_cycles) + layers * layer);
     const double waits = rounds_of(machine, (double)way.blocks, 2) *
                          (ops_fixed(matmul, start_cycles) +
                           layers * greater(ops_fixed(matmul, layer_cycles), layer));
@@ -215,11 +215,8 @@ static void try_columns(const struct machine *machine, const struct matmul_plan 
 }
 
 /* Passes of the first-level cache that a warp's load needs. */
-static double wavefronts(int64_t step, bool repeats) {
-    return repeats                  ? 1
-           : distance(step) >= WARP ? WARP
-           : distance(step)         ? (double)distance(step)
-                                    : 1;
+static double wavefronts(int64_t step) {
+    return distance(step) >= WARP ? WARP : distance(step) ? (double)distance(step) : 1;
 }
 
 static void try_dots(const struct machine *machine, const struct matmul_plan *given,
@@ -236,14 +233,16 @@ static void try_dots(const struct machine *machine, const struct matmul_plan *gi
     cut(plan, least(wanted, ceil_div(plan->k, ops_fixed(matmul, steps) * unit)), unit);
     way.blocks = plan->tiles * plan->slices;
     way.shared_bytes = (unsigned)(MATMUL_THREADS / WARP * machine->sum);
-    const double each =
-        lane_bits ? wavefronts(plan->a_k, false) + wavefronts(plan->b_k, false)
-                  : wavefronts(plan->a_row, plan->n >= WARP) + wavefronts(plan->b_column, false);
+    const double rows = plan->n < WARP ? (double)ceil_div(WARP, plan->n) : 1; /* of a warp */
+    const double lines = greater(rows * wavefronts(plan->a_row) / WARP, 1);
+    const double a_passes = lane_bits ? wavefronts(plan->a_k) : lines;
+    const double b_passes = lane_bits ? wavefronts(plan->b_k) : wavefronts(plan->b_column);
     const double products = (double)outputs * (double)plan->k / WARP;
-    const double busy =
-        products *
-        (each * (double)machine->item / 4 + ops_fixed(matmul, dot_cycles) / (vectors ? 4.0 : 1.0)) /
-        machine->multiprocessors;
+    const double sums = (double)outputs * (double)lanes * plan->slices / WARP;
+    const double busy = (products * ((a_passes + b_passes) * (double)machine->item / 4 +
+                                     ops_fixed(matmul, dot_cycles) / (vectors ? 4.0 : 1.0)) +
+                         sums * ops_fixed(matmul, sum_cycles)) /
+                        machine->multiprocessors;
     const double loads = (double)plan->chunk / (double)(ops_fixed(matmul, steps) * unit) + 1;
     const double waits = rounds_of(machine, (double)way.blocks, ops_fixed(matmul, blocks)) *
                          (ops_fixed(matmul, start_cycles) + loads * ops_fixed(matmul, load_cycles));
@@ -304,15 +303,17 @@ double ops_matmul_copy_cost(const struct ops_queue *queue, const struct ops_choi
 
 enum status ops_matmul_add_copies(struct ops_queue *queue, const struct ops_choice *choice,
                                   const struct ops_problem *problem, struct ops_plan *plan) {
-    enum { SIDE = MATMUL_COPY_SIDE, A_VALUE = 0, B_VALUE = 1 };
+    enum { SIDE = MATMUL_COPY_SIDE, A_VALUE = 0, B_VALUE = 1, SUMS_VALUE = 6 };
     const size_t item = dtype_size(choice->signature->items);
     const struct matmul_plan whole = described(problem);
     const bool copied[] = {copies_a(&whole), copies_b(&whole)};
     const uint64_t rows[] = {whole.m, whole.k}, columns[] = {whole.k, whole.n};
     const uint64_t a_bytes = copied[0] ? ceil_div(rows[0] * columns[0] * item, VECTOR) * VECTOR : 0;
+    const size_t sums = ceil_div(plan->scratch_bytes, VECTOR) * VECTOR; /* of rung 11 */
     const struct ops_step product = plan->steps[0];
+    ops_plan_free(queue, plan);
     enum status status =
-        ops_scratch(queue, plan, a_bytes + (copied[1] ? rows[1] * columns[1] * item : 0));
+        ops_scratch(queue, plan, sums + a_bytes + (copied[1] ? rows[1] * columns[1] * item : 0));
     memcpy(plan->wide, &whole, sizeof whole);
     plan->step_count = 0;
     for (unsigned k = A_VALUE; k <= B_VALUE && !status; k++) {
@@ -321,7 +322,7 @@ enum status ops_matmul_add_copies(struct ops_queue *queue, const struct ops_choi
             continue;
         memset(step, 0, sizeof *step);
         memcpy(step->values, product.values, 3 * sizeof *step->values);
-        step->values[3] = plan->scratch + (k == B_VALUE ? a_bytes : 0);
+        step->values[3] = plan->scratch + sums + (k == B_VALUE ? a_bytes : 0);
         step->values[4] = k == A_VALUE ? MATMUL_COPY_A : MATMUL_COPY_B;
         step->value_count = 5;
         step->takes_wide = true;
@@ -333,9 +334,12 @@ enum status ops_matmul_add_copies(struct ops_queue *queue, const struct ops_choi
                             MATMUL_THREADS, step);
     }
     plan->steps[plan->step_count] = product;
+    if (sums)
+        plan->steps[plan->step_count].values[SUMS_VALUE] = plan->scratch;
     for (unsigned k = A_VALUE; k <= B_VALUE; k++)
         if (copied[k])
-            plan->steps[plan->step_count].values[k] = plan->scratch + (k == B_VALUE ? a_bytes : 0);
+            plan->steps[plan->step_count].values[k] =
+                plan->scratch + sums + (k == B_VALUE ? a_bytes : 0);
     plan->step_count++;
     return status;
 }

@@ -70,29 +70,28 @@ constexpr unsigned PATCH = MATMUL_PATCH, THREADS = MATMUL_THREADS;
 
 // Loads an element while other loads are in flight, or returns 0; the compiler's branch around a
 // load would wait for each.
-template <class T> __device__ T load_if(bool there, const T *from) {
+template <class T> __device__ T load_if(unsigned there, const T *from) {
     union {
         T item;
         uint16_t half;
         uint32_t word;
         uint64_t pair;
     } loaded = {T{}};
-    const unsigned needed = there;
     if constexpr (sizeof(T) == 2)
         asm volatile(
             "{ .reg .pred there; setp.ne.u32 there, %2, 0; @there ld.global.u16 %0, [%1]; }"
             : "+h"(loaded.half)
-            : "l"(from), "r"(needed));
+            : "l"(from), "r"(there));
     else if constexpr (sizeof(T) == 4)
         asm volatile(
             "{ .reg .pred there; setp.ne.u32 there, %2, 0; @there ld.global.u32 %0, [%1]; }"
             : "+r"(loaded.word)
-            : "l"(from), "r"(needed));
+            : "l"(from), "r"(there));
     else
         asm volatile(
             "{ .reg .pred there; setp.ne.u32 there, %2, 0; @there ld.global.u64 %0, [%1]; }"
             : "+l"(loaded.pair)
-            : "l"(from), "r"(needed));
+            : "l"(from), "r"(there));
     return loaded.item;
 }
 
@@ -101,7 +100,7 @@ template <class T> __device__ T load_if(bool there, const T *from) {
 template <unsigned Most, class T> struct patch_loader {
     const T *from;
     int64 step, next; // elements between a thread's loads, and between tiles
-    unsigned slot, slot_step, depth, depth_step, count;
+    unsigned slot, slot_step, deep, depth, depth_step, count;
     unsigned there; // bit i: load i is inside of the operand
     T items[Most];
 
@@ -111,6 +110,7 @@ template <unsigned Most, class T> struct patch_loader {
         const unsigned inner = threadIdx.x & ((1u << bits) - 1), outer = threadIdx.x >> bits;
         const unsigned steps = THREADS >> bits; // of the other axis at a time
         const unsigned side = along_k ? outer : inner, side_step = along_k ? steps : 0;
+        deep = 1u << depth_bits;
         depth = along_k ? inner : outer;
         depth_step = along_k ? 0 : steps;
         from = operand + side * side_by + depth * k_by;
@@ -130,23 +130,31 @@ template <unsigned Most, class T> struct patch_loader {
     }
     // Loads the next tile, of which `left` steps of k are inside of the slice.
     __device__ void load(uint64 left) {
-        const unsigned inside = static_cast<unsigned>(min(left, uint64(THREADS)));
+        unsigned inside = there;
+        if (left < deep) {
+#pragma unroll
+            for (unsigned i = 0; i < Most; i++)
+                if (depth + i * depth_step >= static_cast<unsigned>(left))
+                    inside &= ~(1u << i);
+        }
         const T *at = from;
 #pragma unroll
         for (unsigned i = 0; i < Most; i++) {
             if (i >= count)
                 break;
-            items[i] = load_if(there >> i & 1 && depth + i * depth_step < inside, at);
+            items[i] = load_if(inside & 1u << i, at);
             at += step;
         }
         from += next;
     }
     template <class S> __device__ void store(S *tile) const {
+        S *at = tile + slot;
 #pragma unroll
         for (unsigned i = 0; i < Most; i++) {
             if (i >= count)
                 break;
-            tile[slot + i * slot_step] = widened(items[i]);
+            *at = widened(items[i]);
+            at += slot_step;
         }
     }
 };
