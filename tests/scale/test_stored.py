@@ -175,7 +175,7 @@ def test_an_error_while_reading_reaches_the_caller_and_leaves_no_thread():
         (lambda x: gpuopt.reduce(x, memory_limit=1000), ValueError, "1 MiB"),
         (lambda x: gpuopt.reduce(x, memory_limit=True), ValueError, "memory_limit"),
         (lambda x: gpuopt.reduce(x, memory_limit=LIMIT, split_every=3), ValueError, "split_every"),
-        (lambda x: gpuopt.reduce(x, memory_limit=LIMIT, device=["cpu"]), TypeError, "device"),
+        (lambda x: gpuopt.reduce(x, memory_limit=LIMIT, device=["cpu"]), ValueError, "several"),
         (lambda x: gpuopt.reduce([1.0], memory_limit=LIMIT), ValueError, "arrays in files"),
         (
             lambda x: gpuopt.transpose(x.array, out=x.array, memory_limit=LIMIT),
