@@ -229,7 +229,7 @@ class DeviceArray:
             raise ValueError("stream: 0 is ambiguous; use 1 (legacy) or 2 (per-thread default)")
         if stream not in (None, -1, LEGACY):
             _core.order(self.device, (operator.index(stream), LEGACY))
-            # JAX lets go of memory when it has enqueued the last use, on a stream of its own.
+            # On a stream of its own a library may let go of memory while uses are in flight.
             if isinstance(self._view.holder, _core.Memory):
                 self._view.holder.lend()
         code = BFLOAT if is_bfloat16(self.dtype) else CODES[self.dtype.kind]
