@@ -35,7 +35,8 @@ def commands():
         prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
         found += [" ".join(each.split()) for each in re.findall(r"`([^`]*)`", prose)]
         lines = [line for _, block in blocks(text, "sh") for line in block.split("\n")]
-        found += [line.partition(" #")[0].partition(" > ")[0].strip() for line in lines]
+        # a comment begins with "# ": "axes #23" is the name of a work
+        found += [line.partition(" # ")[0].partition(" > ")[0].strip() for line in lines]
     before = "python -m gpuopt "
     told = {each.partition(before)[2] for each in found if before in each}
     return sorted(told - {"ladder FAMILY", "COMMAND --help", "--help"})
