@@ -27,7 +27,14 @@ FILTER_BOUND = 2.0**-12  # of texels in [0, 1); unrounded weights are off by up 
 
 
 def sample(
-    plane: np.ndarray, x: np.ndarray, y: np.ndarray, *, linear: bool, wrap: bool, bits: int = 8
+    plane: np.ndarray,
+    x: np.ndarray,
+    y: np.ndarray,
+    *,
+    linear: bool,
+    wrap: bool,
+    bits: int = 8,
+    whole: float = 1.0,
 ) -> np.ndarray:
     """Return what a texture object over a 2-D array gives.
 
@@ -44,6 +51,8 @@ def sample(
     bits : int
         Bits of a weight's fraction: the hardware keeps 9 bits of a weight, 8 of them fraction.
         With 52 the weights are exact.
+    whole : float
+        Sum of the four weights, of as many bits: less than 1 for one of a volume's two planes.
 
     Returns
     -------
@@ -52,9 +61,9 @@ def sample(
 
     Notes
     -----
-    Source: CUDA C++ Programming Guide, "Texture Fetching", linear filtering; deck D3. That the
-    product of both fractions has as many bits, and that the other three weights follow from it, was
-    measured on an H200 (November 2026).
+    Source: CUDA C++ Programming Guide, "Texture Fetching", linear filtering; deck D3. How
+    the weights are rounded, each to as many bits and so that they add up, was measured on an H200
+    and an H100 (November 2026).
 
     Examples
     --------
@@ -68,9 +77,12 @@ def sample(
     def place(at: np.ndarray, size: int) -> np.ndarray:
         return at % size if wrap else at.clip(0, size - 1)
 
+    def rounded(weight: np.ndarray) -> np.ndarray:
+        return np.floor(weight * 2.0**bits + 0.5) / 2.0**bits
+
     def neighbours(at: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         low = np.floor(at - 0.5)
-        weight = np.floor((at - 0.5 - low) * 2.0**bits + 0.5) / 2.0**bits
+        weight = rounded(at - 0.5 - low)
         low = low.astype(np.int64)
         return place(low, size), place(low + 1, size), weight
 
@@ -82,12 +94,13 @@ def sample(
     left, right, a = neighbours(x, width)
     above, below, b = neighbours(y, height)
     b = b[:, None]
-    both = np.floor(a * b * 2.0**bits + 0.5) / 2.0**bits
+    a = rounded(whole * a)
+    both, neither = rounded(a * b), rounded((whole - a) * (1 - b))
     up, down = plane[above], plane[below]
     return (
-        up[:, left] * (1 - a - b + both)
+        up[:, left] * neither
         + up[:, right] * (a - both)
-        + down[:, left] * (b - both)
+        + down[:, left] * (whole - a - neither)
         + down[:, right] * both
     )
 
