@@ -19,9 +19,16 @@ DTYPES = {"f16": np.dtype(np.uint16)} | {
     )
     for size in sizes
 }
-ELSEWHERE = {"gpu", "limit", "texture", "fails"}  # of a file: only the runner in C can do these
+ELSEWHERE = {
+    "gpu",
+    "limit",
+    "texture",
+    "cached",
+    "fails",
+}  # of a file: only the runner in C can do these
 DIRECTIVE = re.compile(
-    r"^// (gpu|limit|buffer|texture|launch|cooperative|expect|counter|finding|fails):(.*)", re.M
+    r"^// (gpu|limit|buffer|texture|launch|cooperative|cached|expect|counter|finding|fails):(.*)",
+    re.M,
 )
 # Names of inlined functions, whose section tests/ptx/make.sh leaves out: nvcc's compiler needs it.
 INLINED = re.compile(r", function_name [^,\n]*, inlined_at [^\n]*")

@@ -12,6 +12,7 @@
  *   // launch: kernel 4 128 0 x f32:2.5 s32:7   grid and block (a,b,c), dynamic shared bytes,
  * arguments
  *   // cooperative: ...                       like launch, all blocks resident
+ *   // cached: ...                            like launch, and count hits of L1 and L2
  *   // expect: x[3] 1 2.5 0x7fffffff          values from there on; 0x compares bits; ~v within
  * 1e-6
  *   // counter: global_load_sectors 128       of the last launch
@@ -457,6 +458,8 @@ static void directive(struct state *s, const char *name, char *rest) {
         launch(s, word, count, 0);
     else if (strcmp(name, "cooperative") == 0)
         launch(s, word, count, SIM_LAUNCH_COOPERATIVE);
+    else if (strcmp(name, "cached") == 0)
+        launch(s, word, count, SIM_LAUNCH_CACHES);
     else if (strcmp(name, "expect") == 0)
         expect(s, word, count);
     else if (strcmp(name, "counter") == 0)
@@ -468,8 +471,9 @@ static void directive(struct state *s, const char *name, char *rest) {
 }
 
 static int run(struct state *s) {
-    static const char *const names[] = {"gpu",         "limit",  "buffer",  "texture", "launch",
-                                        "cooperative", "expect", "counter", "finding", "fails"};
+    static const char *const names[] = {"gpu",     "limit",       "buffer", "texture",
+                                        "launch",  "cooperative", "cached", "expect",
+                                        "counter", "finding",     "fails"};
     char *line = malloc(s->bytes + 1);
     const char *p = s->text, *end = s->text + s->bytes;
     unsigned seen = 0;
