@@ -60,6 +60,7 @@ RUNG(1, "shapes", "reduce_axis",
 // clang-format on
 #else
 
+#include "axis/axis_gather.cuh"
 #include "axis/axis_short_rows.cuh"
 
 namespace axis {
@@ -195,44 +196,6 @@ __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
     value = block_tree(shared_memory<Acc>(), value, Op::identity(), applying<Op>{op});
     if (threadIdx.x == 0)
         storing<Op>::store(op, w, out, o, value);
-}
-
-// This thread's elements of one column, every apart-th of `left`.
-template <class Op, class In>
-__device__ typename Op::Acc add_items(const Op &op, const In *at, int64 step, int left,
-                                      unsigned apart, positions here) {
-    constexpr unsigned AT_ONCE = 8;
-    lanes<Op, In, 1> mine;
-    if (left <= 0)
-        return Op::identity();
-#pragma unroll 1
-    for (uint32_t position = 0; left > 0; position += AT_ONCE) {
-        alone<In> loaded[AT_ONCE];
-        if (left > int((AT_ONCE - 1) * apart)) {
-#pragma unroll
-            for (unsigned k = 0; k < AT_ONCE; k++)
-                loaded[k].items[0] = at[k * step];
-        } else {
-#pragma unroll
-            for (unsigned k = 0; k < AT_ONCE; k++) // no branches: missing elements repeat the first
-                loaded[k].items[0] = at[int(k * apart) < left ? k * step : 0];
-        }
-        mine.template add<false>(op, loaded, position, apart, unsigned(left));
-        at += AT_ONCE * step;
-        left -= int(AT_ONCE * apart);
-    }
-    return mine.whole(op, mine.part(0), here);
-}
-
-// The same for partial results, which have their indices already.
-template <class Op, class In>
-__device__ typename Op::Acc add_indexed(const Op &op, const In *at, const int64 *index, int64 step,
-                                        int64 left, unsigned apart) {
-    typename Op::Acc value = Op::identity();
-#pragma unroll 1
-    for (; left > 0; left -= apart, at += step, index += step)
-        value = op.apply(value, op.load(*at, *index));
-    return value;
 }
 
 // A slab of `narrow`: whole vectors lie between its first `before` elements and the last, which
@@ -404,8 +367,6 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     constexpr unsigned COUNT = vec<In>::count;
     using Mine = lanes<Op, In, COUNT>;
     using Part = typename Mine::Part;
-    const bool by_items = w.shape == AXIS_ITEMS;
-    const unsigned count = by_items ? 1 : COUNT, shift = by_items ? 0 : log2_of(COUNT);
     const unsigned wide = unsigned(w.wide), tiles = unsigned(w.tiles), splits = unsigned(w.splits);
     const unsigned reciprocal = (0xffff + wide) / wide; // in 2^-16: exact for indices up to BLOCK
     const unsigned high = BLOCK * reciprocal >> 16, y = threadIdx.x * reciprocal >> 16,
@@ -413,7 +374,7 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     const unsigned above = blockIdx.x < tiles ? 0 : blockIdx.x / tiles,
                    tile = blockIdx.x - above * tiles;
     const unsigned o = splits == 1 ? above : above / splits, split = above - o * splits;
-    const uint64 begin = uint64(tile) * wide * count, column = begin + x * count,
+    const uint64 begin = uint64(tile) * wide * COUNT, column = begin + x * COUNT,
                  first = split * w.chunk,
                  n = w.reduced - first < w.chunk ? w.reduced - first : w.chunk;
     const int left = y < high && column < w.inner ? int(n) - int(y) : 0;
@@ -421,71 +382,53 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     int64 from = int64(first + y) * w.stride;
     if (left > 0)
         from += w.outer_axes.offset(o) + w.inner_axes.offset(column);
-    // Shared memory holds parts of lanes, or values of elements.
     Part *shared = shared_memory<Part>();
-    Acc *values = shared_memory<Acc>();
-    static_assert(sizeof(Part) * COUNT <= AXIS_VECTOR_SHARED && sizeof(Acc) <= AXIS_ITEM_SHARED,
-                  "shared memory");
+    static_assert(sizeof(Part) * COUNT <= AXIS_VECTOR_SHARED, "shared memory");
     // A rotation by some columns each: the lanes of a warp then read without bank conflicts.
     const unsigned turn = wide >= 32 ? 32 / COUNT : 0;
     const auto slot_of = [&](unsigned y, unsigned x, unsigned i) {
         const unsigned at = x + i * turn;
-        return ((y << shift) + i) * wide + (at < wide ? at : at - wide);
+        return (y * COUNT + i) * wide + (at < wide ? at : at - wide);
     };
     // Whether a thread has all of its columns, and can store vectors.
     const bool whole_vectors = high == 1 && w.group == 1 && !w.partials &&
                                w.shape == AXIS_VECTORS && reinterpret_cast<uint64>(out) % 16 == 0;
-    if (by_items) {
-        const Acc value =
-            w.in_index
-                ? add_indexed(op, in + from, w.in_index + from, step, left, high)
-                : add_items(op, in + from, step, left, high, {int64(first + y), int64(high)});
-        if (high == 1 && !w.partials) { // nothing to join
-            if (left > 0)
-                storing<Op>::store(op, w, out, above * w.inner + column, value);
-            return;
+    Mine mine;
+    const int64 bytes = step * int64(sizeof(In));
+    constexpr bool few = sizeof(In) <= 4 && sizeof(Mine) <= (has_index<Op> ? 32 : 16); // registers
+    bool shifts = false;
+    if constexpr (sizeof(In) <= AXIS_SHIFTED_ITEM) {
+        shifts = w.shape == AXIS_SHIFTED;
+        if (shifts) {
+            const int64 end =
+                w.outer_axes.offset(w.outer - 1) + int64(w.reduced - 1) * w.stride + int64(w.inner);
+            const extent all = {reinterpret_cast<uint64>(in), reinterpret_cast<uint64>(in + end)};
+            const uint64 items = w.inner - column;
+            add_finite(mine, [&](auto &to) {
+                add_shifted_vectors<is_slow<decltype(to)> ? 1 : 2>(
+                    op, to, in + from, bytes, left, high, items < COUNT ? unsigned(items) : COUNT,
+                    all);
+            });
         }
-        values[threadIdx.x] = value;
-    } else {
-        Mine mine;
-        const int64 bytes = step * int64(sizeof(In));
-        constexpr bool few =
-            sizeof(In) <= 4 && sizeof(Mine) <= (has_index<Op> ? 32 : 16); // registers
-        bool shifts = false;
-        if constexpr (sizeof(In) <= AXIS_SHIFTED_ITEM) {
-            shifts = w.shape == AXIS_SHIFTED;
-            if (shifts) {
-                const int64 end = w.outer_axes.offset(w.outer - 1) +
-                                  int64(w.reduced - 1) * w.stride + int64(w.inner);
-                const extent all = {reinterpret_cast<uint64>(in),
-                                    reinterpret_cast<uint64>(in + end)};
-                const uint64 items = w.inner - column;
-                add_finite(mine, [&](auto &to) {
-                    add_shifted_vectors<is_slow<decltype(to)> ? 1 : 2>(
-                        op, to, in + from, bytes, left, high,
-                        items < COUNT ? unsigned(items) : COUNT, all);
-                });
-            }
-        }
-        if (!shifts)
-            add_all_vectors<few ? 8 : 4>(op, mine, in + from, bytes, left, high, w.streamed,
-                                         every_item<In>());
-        if (whole_vectors) {
-            Acc results[COUNT];
-#pragma unroll
-            for (unsigned i = 0; i < COUNT; i++)
-                results[i] = Mine::whole(op, mine.part(i), {int64(first), 1});
-            if (storing<Op>::store_all(op, w, out, above * w.inner + column, results, left > 0))
-                return; // the whole block
-        }
-        if (y < high)
-#pragma unroll
-            for (unsigned i = 0; i < COUNT; i++)
-                shared[slot_of(y, x, i)] = mine.part(i);
     }
+    if (!shifts)
+        add_all_vectors<few ? 8 : 4>(op, mine, in + from, bytes, left, high, w.streamed,
+                                     every_item<In>());
+    if (whole_vectors) {
+        Acc results[COUNT];
+#pragma unroll
+        for (unsigned i = 0; i < COUNT; i++)
+            results[i] = Mine::whole(op, mine.part(i), {int64(first), 1});
+        if (storing<Op>::store_all(op, w, out, above * w.inner + column, results, left > 0))
+            return; // the whole block
+    }
+    if (y < high)
+#pragma unroll
+        for (unsigned i = 0; i < COUNT; i++)
+            shared[slot_of(y, x, i)] = mine.part(i);
     __syncthreads();
     const uint64 rest = w.inner - begin;
-    const unsigned every = rest < wide * count ? unsigned(rest) : wide * count;
+    const unsigned every = rest < wide * COUNT ? unsigned(rest) : wide * COUNT;
     if constexpr (COUNT > 2 && storing<Op>::WIDE)
         if (whole_vectors && storing<Op>::stores_words(w)) { // nothing to join
 #pragma unroll 2
@@ -519,9 +462,9 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
         }
 #pragma unroll 1
         for (unsigned k = 0; k < rows; k++, result += results) {
-            const unsigned slot = slot_of(part, result >> shift, result & (count - 1));
+            const unsigned slot = slot_of(part, result / COUNT, result % COUNT);
             const positions at = {int64((first + part) * rows + k), int64(high * rows)};
-            value = op.apply(value, by_items ? values[slot] : Mine::whole(op, shared[slot], at));
+            value = op.apply(value, Mine::whole(op, shared[slot], at));
         }
         return value;
     };
@@ -570,8 +513,14 @@ template <class Op, class In> __device__ void reduce_axis(const In *in, void *ou
         break;
     case AXIS_VECTORS:
     case AXIS_SHIFTED:
-    default:
         columns(op, in, out, w);
+        break;
+    case AXIS_GATHER:
+    default:
+        if (w.wide == 1)
+            gather<1>(op, in, out, w);
+        else
+            gather<AXIS_SIDE(sizeof(In))>(op, in, out, w);
     }
 }
 
@@ -600,13 +549,14 @@ using type_float64 = float64;
         const type_##in *items, void *results, void *partials, int64 *partial_index,             \
         const int64 *in_index, unsigned *tickets, uint64 outer, uint64 reduced, uint64 inner,    \
         int64 stride, AXES(outer), AXES(inner), int64 key, int64 mask, uint64 finish,            \
-        float64 divisor, uint64 shape, uint64 splits, uint64 chunk, uint64 wide, uint64 group,   \
-        uint64 tiles, uint64 streamed) {                                                         \
+        float64 divisor, uint64 division, int64 jump, uint64 shape, uint64 splits, uint64 chunk, \
+        uint64 wide, uint64 group, uint64 tiles, uint64 streamed) {                              \
         wait_for_kernel_before();                                                                \
         const work w = {partials,    partial_index, in_index, tickets,        outer,             \
                         reduced,     inner,         stride,   AXES_OF(outer), AXES_OF(inner),    \
-                        {key, mask}, finish,        divisor,  shape,          splits,            \
-                        chunk,       wide,          group,    tiles,          streamed != 0};    \
+                        {key, mask}, finish,        divisor,  division,       jump,              \
+                        shape,       splits,        chunk,    wide,           group,             \
+                        tiles,       streamed != 0};                                             \
         reduce_axis<op_##op<type_##in, type_##acc>>(items, results, w);                          \
     }
 

@@ -11,7 +11,7 @@ enum {
     AXIS_STRIDED_INDEXED = 4, /* the same for argmin */
     AXIS_SHIFTED_ITEM = 2,    /* bytes of the widest elements read by unaligned vectors */
     AXIS_VECTOR_SHARED = 64,  /* bytes of shared memory a thread, for columns by vectors */
-    AXIS_ITEM_SHARED = 16,    /* the same for columns by elements */
+    AXIS_ITEM_SHARED = 16,    /* the same where elements are loaded one by one */
     AXIS_CHUNK = 1 << 30,     /* elements of a row that a block reduces, at most: fits 32 bits */
     AXIS_POSITIONS = 1 << 16, /* upper bound of a vector's position among those of a thread */
     AXIS_BYTE_VECTORS =
@@ -21,9 +21,12 @@ enum {
 /* Elements of 1 or 2 bytes in the shortest row that is read from shared memory by vectors. */
 #define AXIS_STAGED_VECTORS(item) ((item) == 1 ? 8 : 32)
 
+/* Results of a thread that loads elements one by one, if they are many. */
+#define AXIS_SIDE(item) ((item) == 8 ? 2 : 4)
+
 /* Small slabs through shared memory; rows of 2, 4 or 8 bytes; rows of three elements; rows of a few
  * vectors; longer rows; the same with every second or third element; slabs of few inner elements;
- * columns by vectors; the same unaligned; all others by elements. */
+ * columns by vectors; the same unaligned; all others, element by element. */
 enum axis_shape {
     AXIS_STAGED,
     AXIS_WORDS,
@@ -34,5 +37,5 @@ enum axis_shape {
     AXIS_STRIDED,
     AXIS_VECTORS,
     AXIS_SHIFTED,
-    AXIS_ITEMS
+    AXIS_GATHER
 };

@@ -4,7 +4,8 @@
  *
  * numbers: outer, reduced, inner; the step between reduced elements, in elements (signed); the
  * outer axes and the inner ones, as in reduce_axis.cu: the step of the last, up to three periods,
- * as many further steps; then key, mask, finish and divisor, defined there.
+ * as many further steps; then key, mask, finish and divisor, defined there; the period and the
+ * outer step if the reduced axis is two, else 0.
  */
 #include "ops.h"
 
@@ -14,8 +15,16 @@
 
 enum { OUTER, REDUCED, INNER, STRIDE, OUTER_STRIDE };
 enum { PERIODS = 1, MORE = 4, AXES = 7 }; /* offsets within a side; numbers of a side */
-enum { INNER_STRIDE = OUTER_STRIDE + AXES, KEY = INNER_STRIDE + AXES, MASK, FINISH, DIVISOR };
-enum { NUMBERS = DIVISOR + 1 };
+enum {
+    INNER_STRIDE = OUTER_STRIDE + AXES,
+    KEY = INNER_STRIDE + AXES,
+    MASK,
+    FINISH,
+    DIVISOR,
+    PERIOD,
+    JUMP
+};
+enum { NUMBERS = JUMP + 1, HOST_NUMBERS = PERIOD };
 
 enum { BLOCK = AXIS_BLOCK, WARP = 32, VECTOR = 16, IN_FLIGHT = 8, RAW = 0 };
 enum { STAGE_EDGES = 2 * VECTOR }; /* bytes: slabs need not begin or end at vectors */
@@ -90,7 +99,7 @@ static bool has_shared(const struct ops_queue *queue, uint64_t bytes) {
 static bool one_axis(const uint64_t *side) { return side[PERIODS] == 0; }
 
 static bool without_gaps(const uint64_t *n) {
-    return one_axis(n + OUTER_STRIDE) && one_axis(n + INNER_STRIDE) &&
+    return !n[PERIOD] && one_axis(n + OUTER_STRIDE) && one_axis(n + INNER_STRIDE) &&
            (n[INNER] == 1 || n[INNER_STRIDE] == 1) && (n[REDUCED] == 1 || n[STRIDE] == n[INNER]) &&
            (n[OUTER] == 1 || n[OUTER_STRIDE] == n[REDUCED] * n[INNER]);
 }
@@ -296,10 +305,8 @@ static uint64_t side_by_side(const struct ops_queue *queue, const struct task *t
 static void plan_columns(const struct ops_queue *queue, struct task *task, enum axis_shape shape) {
     const uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
-    const bool vectors = shape != AXIS_ITEMS;
-    const uint64_t count = vectors ? VECTOR / item : 1;
-    const uint64_t columns = ceil_div(n[INNER], count),
-                   at_once = vectors ? IN_FLIGHT / 2 : IN_FLIGHT;
+    const uint64_t count = VECTOR / item, columns = ceil_div(n[INNER], count),
+                   at_once = IN_FLIGHT / 2;
     const uint64_t wide_blocks = n[OUTER] * ceil_div(columns, WIDEST);
     const uint64_t multiprocessors = (uint64_t)queue->info.multiprocessors;
     const bool widest = wide_blocks >= tuned(task, full_blocks) * multiprocessors ||
@@ -319,7 +326,53 @@ static void plan_columns(const struct ops_queue *queue, struct task *task, enum 
     const uint64_t high = BLOCK / task->wide;
     split(queue, task, n[OUTER] * task->tiles,
           max_u64(few, high * at_once * tuned(task, chunk_passes)), high);
-    task->shared_bytes = BLOCK * (vectors ? AXIS_VECTOR_SHARED : AXIS_ITEM_SHARED);
+    task->shared_bytes = BLOCK * AXIS_VECTOR_SHARED;
+}
+
+/* Elements one by one. Lanes take adjacent elements of a result where these are closer than
+ * results are; else adjacent results. */
+static void plan_gather(const struct ops_queue *queue, struct task *task) {
+    const uint64_t *n = task->numbers;
+    const size_t item = dtype_size(task->signature->items);
+    const uint64_t results = n[OUTER] * n[INNER], reduced = n[REDUCED];
+    const uint64_t threads = (uint64_t)queue->info.multiprocessors * tuned(task, blocks) * BLOCK;
+    const uint64_t run = n[PERIOD] ? n[PERIOD] : reduced;
+    const bool along = n[INNER] == 1 || (n[PERIOD] && n[STRIDE] < n[INNER_STRIDE] &&
+                                         run * n[STRIDE] * item >= BANK_BYTES);
+    uint64_t side = task->in_index ? 1 : AXIS_SIDE(item), parts = 1;
+    task->shape = AXIS_GATHER;
+    for (;; side = 1) {
+        const uint64_t loads = side == 1 ? IN_FLIGHT : IN_FLIGHT / 2; /* of a thread and result */
+        const uint64_t most = along ? WARP : IN_FLIGHT;
+        for (parts = 1; parts < most;) {
+            const bool long_rows = along && reduced > parts * loads;
+            const bool few = results * parts / side < threads && reduced > parts * loads / 2;
+            if (!long_rows && !few)
+                break;
+            parts *= 2;
+        }
+        if (side == 1 || results * parts / side >= threads)
+            break;
+    }
+    if (along && reduced >= BLOCK * IN_FLIGHT &&
+        (results * parts < threads || reduced >= fixed(gathered))) {
+        parts = BLOCK;
+        side = 1;
+    }
+    while (!along && parts < BLOCK && results <= BLOCK / parts / 2)
+        parts *= 2;
+    task->group = parts;
+    task->wide = side;
+    task->tiles = along;
+    const uint64_t of_a_block = BLOCK / parts * side, tiles = ceil_div(results, of_a_block);
+    if (along && parts < BLOCK && !task->partial && reduced < AXIS_CHUNK) {
+        task->splits = 1;
+        task->chunk = reduced;
+        task->blocks = tiles;
+    } else
+        split(queue, task, tiles,
+              max_u64(16 * dtype_size(raw_type(task)) / item, parts * IN_FLIGHT), parts);
+    task->shared_bytes = BLOCK * AXIS_ITEM_SHARED;
 }
 
 /* Whether each vector lies within one innermost row, and all rows begin at vectors. */
@@ -357,6 +410,10 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
     uint64_t *n = task->numbers;
     const size_t item = dtype_size(task->signature->items);
     const uint64_t count = VECTOR / item;
+    if (n[PERIOD]) {
+        plan_gather(queue, task);
+        return;
+    }
     if (without_gaps(n) && n[OUTER] > 1 && !task->in_index) {
         const uint64_t slab = n[REDUCED] * n[INNER];
         const bool at_vectors = n[INNER] == 1 && n[REDUCED] % count == 0 && task->in % VECTOR == 0;
@@ -375,22 +432,20 @@ static void plan_shape(const struct ops_queue *queue, struct task *task) {
             return;
         }
     }
-    if (n[INNER] == 1 && is_row(task) && !task->in_index) {
+    const bool few_items =
+        n[REDUCED] * item <= (item < 4 ? fixed(gathered_narrow) : fixed(gathered_row));
+    if (n[INNER] == 1 && is_row(task) && !task->in_index && (n[OUTER] == 1 || !few_items)) {
         plan_rows(queue, task, false);
         return;
     }
-    if (n[INNER] == 1 && n[OUTER] > 1 && n[REDUCED] < BLOCK) { /* a thread takes a row */
-        n[INNER] = n[OUTER];
-        memmove(n + INNER_STRIDE, n + OUTER_STRIDE, AXES * sizeof *n);
-        n[OUTER] = 1;
-        memset(n + OUTER_STRIDE, 0, AXES * sizeof *n);
-    }
-    if (task->in_index)
-        plan_columns(queue, task, AXIS_ITEMS);
+    if (task->in_index || n[INNER] == 1)
+        plan_gather(queue, task);
     else if (task->in % VECTOR == 0 && vectors_along(n, count))
         plan_columns(queue, task, AXIS_VECTORS);
+    else if (is_shifted(task))
+        plan_columns(queue, task, AXIS_SHIFTED);
     else
-        plan_columns(queue, task, is_shifted(task) ? AXIS_SHIFTED : AXIS_ITEMS);
+        plan_gather(queue, task);
 }
 
 /* --- launches */
@@ -413,6 +468,16 @@ static enum status too_many(const struct task *task) {
                        (unsigned long long)task->numbers[INNER]);
 }
 
+/* Replaces the period by the factor and shift that divide numbers below 2^31 by it, and the outer
+ * step by the jump from the end of one period to the next. */
+static void encode_period(uint64_t *values, const uint64_t *n) {
+    unsigned bits = 1;
+    while ((uint64_t)1 << bits < n[PERIOD])
+        bits++;
+    values[PERIOD] = (((uint64_t)1 << (31 + bits)) / n[PERIOD] + 1) | (uint64_t)(bits - 1) << 32;
+    values[JUMP] = n[JUMP] - n[PERIOD] * n[STRIDE];
+}
+
 static enum status add_step(struct ops_queue *queue, const struct ops_choice *choice,
                             const struct task *task, struct ops_plan *plan) {
     struct ops_step *step = &plan->steps[plan->step_count++];
@@ -432,6 +497,8 @@ static enum status add_step(struct ops_queue *queue, const struct ops_choice *ch
     step->values[step->value_count++] = task->in_index;
     step->values[step->value_count++] = task->tickets;
     memcpy(step->values + step->value_count, task->numbers, sizeof task->numbers);
+    if (task->numbers[PERIOD])
+        encode_period(step->values + step->value_count, task->numbers);
     step->value_count += NUMBERS;
     memcpy(step->values + step->value_count, planned, sizeof planned);
     step->value_count += sizeof planned / sizeof *planned;
@@ -452,6 +519,7 @@ static struct task second_pass(const struct ops_choice *choice, const struct tas
     memcpy(last.numbers, task->numbers, sizeof last.numbers);
     last.numbers[REDUCED] = count;
     memset(last.numbers + OUTER_STRIDE, 0, 2 * AXES * sizeof *last.numbers);
+    last.numbers[PERIOD] = last.numbers[JUMP] = 0;
     last.numbers[OUTER_STRIDE] = count * last.numbers[INNER];
     last.numbers[STRIDE] = last.numbers[INNER];
     last.numbers[INNER_STRIDE] = 1;
@@ -495,11 +563,13 @@ static bool plan_folded(const struct ops_queue *queue, struct task *task, uint64
  * a launch. */
 static bool combines_itself(const struct task *task) {
     const uint64_t count = VECTOR / dtype_size(task->signature->items);
-    const bool row = task->shape == AXIS_ROWS || task->shape == AXIS_STRIDED;
-    const uint64_t of_a_block = row                         ? 1
-                                : task->shape == AXIS_ITEMS ? task->wide
-                                                            : task->wide * count / task->group;
-    const uint64_t groups = task->numbers[OUTER] * (row ? 1 : task->tiles);
+    const bool row = task->shape == AXIS_ROWS || task->shape == AXIS_STRIDED,
+               gathers = task->shape == AXIS_GATHER;
+    const uint64_t of_a_block = row       ? 1
+                                : gathers ? BLOCK / task->group * task->wide
+                                          : task->wide * count / task->group;
+    const uint64_t groups =
+        gathers ? task->blocks / task->splits : task->numbers[OUTER] * (row ? 1 : task->tiles);
     return groups <= OPS_TICKETS && task->splits * of_a_block <= fixed(combined);
 }
 
@@ -513,8 +583,8 @@ enum status ops_reduce_axis_plan(struct ops_queue *queue, const struct ops_choic
     if (choice->rung->flags & RUNG_HOST) {
         const enum status status = ops_step_on_arrays(queue, choice, problem, plan);
         memcpy(plan->steps[0].values + plan->steps[0].value_count, task.numbers,
-               sizeof task.numbers);
-        plan->steps[0].value_count += NUMBERS;
+               HOST_NUMBERS * sizeof *task.numbers);
+        plan->steps[0].value_count += HOST_NUMBERS;
         return status;
     }
     plan->result = problem->output;
@@ -536,6 +606,10 @@ enum status ops_reduce_axis_plan(struct ops_queue *queue, const struct ops_choic
         task.numbers[INNER] = first.numbers[INNER];
     }
     const uint64_t results = task.numbers[OUTER] * task.numbers[INNER];
+    if (first.shape == AXIS_GATHER) {
+        task.numbers[OUTER] = 1;
+        task.numbers[INNER] = results;
+    }
     const uint64_t partials = max_u64(1, first.splits) * (rejoined ? 1 : rows) + (rest > 0);
     if (partials == 1)
         return add_step(queue, choice, &first, plan);

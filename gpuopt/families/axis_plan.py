@@ -1,10 +1,11 @@
 """Plan reductions along axes: split an operation on a layout into passes over memory.
 
 A pass reduces outer x reduced x inner elements to outer x inner results. "Reduced" is one axis;
-"outer" and "inner" are up to `AXES` axes each that cannot be merged. Axes are sorted by stride,
-largest first, and reversed axes are flipped; neighbouring axes of one kind (kept or reduced) are
-merged. Every pass reduces the longest axis, which leaves the fewest results. A few kernels serve
-many operations and dtypes: `Work` maps an operation to a kernel and its keys (see reduce_axis.cu).
+"outer" and "inner" are up to `AXES` axes each that cannot be merged. A GPU's pass may reduce two
+axes that cannot be merged. Axes are sorted by stride, largest first, and reversed axes are flipped;
+neighbouring axes of one kind (kept or reduced) are merged. Every pass reduces the longest axis,
+which leaves the fewest results. A few kernels serve many operations and dtypes: `Work` maps an
+operation to a kernel and its keys (see reduce_axis.cu).
 
 A plan depends on shapes, strides and dtypes only, not on arrays or devices.
 """
@@ -25,6 +26,9 @@ from gpuopt.arrays.dtypes import by_name, kind_of, name_of
 TRUTHS = ("any", "all", "count")
 PLACES = ("argmin", "argmax")
 AXES = 4  # the most axes of a pass on either side of the reduced one
+# A pass reduces two axes, element by element, if the inner one has gaps or is this short.
+FUSED_SHORT = 64
+_FUSED_MOST = 1 << 31  # the elements' numbers have 31 bits
 
 # The epilogues of a result, numbered as in reduce_axis.cu.
 RAW, FLOAT64, FLOAT32, INT8, INT16, INT32, INT64, ANY, ALL, ODD, FLOAT16, BFLOAT16 = range(12)
@@ -246,10 +250,20 @@ def _side_axes(groups: Iterable[Group]) -> list[Group]:
 
 
 def pass_of(
-    work: Work, outer: Iterable[Group], reduced: tuple[int, int], inner: Iterable[Group]
+    work: Work,
+    outer: Iterable[Group],
+    reduced: tuple[int, int],
+    inner: Iterable[Group],
+    around: tuple[int, int] = (1, 0),
 ) -> Pass:
-    """Return the pass over axes in this order; `reduced` is (size, step), steps are in elements."""
+    """Return the pass over axes in this order.
+
+    `reduced` is (size, step), as is `around`, a second reduced axis with a larger step; steps are
+    in elements.
+    """
     count, step = reduced
+    period = count if around[0] > 1 else 0
+    count *= around[0]
     sides = [_side_axes(outer), _side_axes(inner)]
     sizes = [math.prod(size for size, _, _ in each) for each in sides]
     results, dtype = sizes[0] * sizes[1], by_name(work.stored)
@@ -259,19 +273,37 @@ def pass_of(
         results * dtype.itemsize,
         results,
         dtype,
-        (sizes[0], count, sizes[1], step, *_side(sides[0]), *_side(sides[1]), *work.numbers()),
-    )
+        (sizes[0], count, sizes[1], step, *_side(sides[0]), *_side(sides[1]), *work.numbers(),
+         period, around[1] if period else 0),
+    )  # fmt: skip
+
+
+def _fused(work: Work, groups: Sequence[Group], reduced: Sequence[int]) -> Pass | None:
+    """Return one pass over groups of which two are reduced, if that is faster than two passes."""
+    first, last = reduced
+    size, step, _ = groups[last]
+    outer, inner = groups[:first], [each for each in groups[first + 1 :] if not each[2]]
+    if (
+        groups[first][0] * size >= _FUSED_MOST
+        or (step == 1 and size > FUSED_SHORT)
+        or max(len(_side_axes(outer)), len(_side_axes(inner))) > AXES
+    ):
+        return None
+    return pass_of(work, outer, (size, step), inner, groups[first][:2])
 
 
 @lru_cache(512)
-def passes(work: Work, groups: tuple[Group, ...]) -> tuple[Pass, ...]:
-    """Return the passes over groups, whose steps are in elements.
+def passes(work: Work, groups: tuple[Group, ...], fuses: bool = False) -> tuple[Pass, ...]:
+    """Return the passes over groups, whose steps are in elements; `fuses` allows two reduced axes.
 
     The result is empty if more than `AXES` axes beside the reduced one cannot be merged.
     """
     found: list[Pass] = []
     while True:
         reduced = [k for k, group in enumerate(groups) if group[2]]
+        one = _fused(work, groups, reduced) if fuses and len(reduced) == 2 else None
+        if one:
+            return (*found, one)
         if reduced:
             k = max(reduced, key=[size for size, _, _ in groups].__getitem__)
             outer, count, inner = groups[:k], groups[k][:2], groups[k + 1 :]
@@ -332,8 +364,12 @@ def scheme_of(
     op: str,
     axes: tuple[int, ...],
     result: np.dtype,
+    fuses: bool = True,
 ) -> Scheme:
-    """Plan a reduction of a layout, whose strides are in bytes, to elements of dtype `result`."""
+    """Plan a reduction of a layout, whose strides are in bytes, to elements of dtype `result`.
+
+    `fuses` allows passes over two reduced axes, which the cpu does not have.
+    """
     n = math.prod(shape[k] for k in axes)
     work, layout = work_of(op, given, result, n), layout_of(shape, strides, axes)
     pair = 2 if given.kind == "c" and op in ("sum", "mean") else 1  # numbers, an axis more
@@ -344,7 +380,7 @@ def scheme_of(
         work = work.backwards(n)
     found: tuple[Pass, ...] = ()
     if way and not any(step % unit for _, step, _ in layout.groups):
-        found = passes(work, tuple(merge([*groups, (pair, 1, False)])))
+        found = passes(work, tuple(merge([*groups, (pair, 1, False)])), fuses)
     stored = by_name(work.stored)
     same = stored == result or (
         stored.itemsize * pair == result.itemsize

@@ -228,10 +228,10 @@ def _plan_of(
     # The cpu reads strided elements; a GPU gets a copy of them.
     if wanted != array.dtype or not array.flags.aligned or not (cpu or _is_dense(array)):
         convert, items = wanted, np.empty_like(array, wanted, subok=False)
-    scheme = scheme_of(items.shape, items.strides, items.dtype, op, axes, wide)
+    scheme = scheme_of(items.shape, items.strides, items.dtype, op, axes, wide, not cpu)
     if not scheme.passes:
         convert, order, items = wanted, tuple(range(array.ndim)), np.empty(array.shape, wanted)
-        scheme = scheme_of(items.shape, items.strides, items.dtype, op, axes, wide)
+        scheme = scheme_of(items.shape, items.strides, items.dtype, op, axes, wide, not cpu)
     # Equal dtypes may have two characters, NumPy's l and q: keep the result's.
     dtype, layout = wide if scheme.between == wide else scheme.between, scheme.layout
     left = [k for k in range(array.ndim) if keepdims or k not in axes]

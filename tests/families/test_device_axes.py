@@ -114,6 +114,40 @@ def test_layouts(shape, rng):
                 raise AssertionError(f"{name} {op} {axis}") from error
 
 
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((31, 37, 2), (0, 2)),  # lanes take adjacent results,
+        ((4, 6, 50), (0, 2)),  # or adjacent elements
+        ((300, 30), (0, 1)),  # one result: chunks of several blocks
+        ((3, 5, 2, 7), (1, 3)),
+        ((2, 3, 4, 5), (0, 1, 3)),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["int8", "float16", "int32", "float64"])
+def test_two_reduced_axes_with_gaps_in_one_pass(dtype, shape, axes, rng):
+    array = items_of(rng, dtype, shape)
+    wide = np.zeros((*shape[:-1], 2 * shape[-1] + 3), dtype)
+    wide[..., 1:-2:2] = array
+    for op in ("sum", "mean", "max", "all", "count"):
+        compare(gpuopt.reduce(Strided(wide[..., 1:-2:2]), op, axis=axes), array, op, axis=axes)
+    counted = gpuopt.profile(gpuopt.reduce, Strided(wide[..., 1:-2:2]), axis=axes)
+    assert len(counted.launches) == 1
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "float32", "float64"])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((2, 40_001), 0), ((9, 1201), 0), ((3000, 11), 1), ((500, 63), 1)]
+)
+def test_elements_one_by_one(dtype, shape, axis, rng):
+    """Unaligned columns and short rows with gaps beside them: one or several results a thread."""
+    array = items_of(rng, dtype, shape)
+    wide = np.zeros((shape[0], shape[1] + 4), dtype)
+    wide[:, 1:-3] = array
+    for op in ("sum", "min", "any", "argmax"):
+        compare(gpuopt.reduce(Strided(wide[:, 1:-3]), op, axis=axis), array, op, axis=axis)
+
+
 @pytest.mark.parametrize(("rows", "columns"), [(300, 130), (500, 150)])
 def test_rows_with_gaps_in_chunks(rows, columns, rng):
     """Rows become adjacent columns and are split into partial results at the same time."""

@@ -1,0 +1,177 @@
+// axis_gather.cuh: the shape of reduce_axis.cu for elements that no vector holds side by side:
+// gaps, steps, rows and columns at any alignment, and two reduced axes. Contains no kernel.
+#pragma once
+
+#include "axis_results.cuh"
+#include "axis_rows.cuh"
+#include "axis_trees.cuh"
+
+namespace axis {
+
+// Loads an element while other loads are in flight, or returns zeros, as load_vector_if.
+#define LOAD_IF(type, constraint)                        \
+    asm volatile("{ .reg .pred there;\n"                 \
+                 "setp.ne.u32 there, %2, 0;\n"           \
+                 "@there ld.global." type " %0, [%1]; }" \
+                 : "+" constraint(u.word)                \
+                 : "l"(from), "r"(static_cast<unsigned>(there)))
+template <class Word, class In> union item_word {
+    Word word;
+    In item;
+};
+template <class In> __device__ In load_item_if(bool there, const In *from) {
+    if constexpr (sizeof(In) == 8) {
+        item_word<uint64, In> u = {0};
+        LOAD_IF("u64", "l");
+        return u.item;
+    } else if constexpr (sizeof(In) == 4) {
+        item_word<uint32_t, In> u = {0};
+        LOAD_IF("u32", "r");
+        return u.item;
+    } else if constexpr (sizeof(In) == 2) {
+        item_word<uint16_t, In> u = {0};
+        LOAD_IF("u16", "h");
+        return u.item;
+    } else {
+        item_word<uint32_t, In> u = {0};
+        LOAD_IF("u8", "r");
+        return u.item;
+    }
+}
+#undef LOAD_IF
+
+// This thread's elements of SIDE results: every apart-th of `n`, `part` being its first; `first` is
+// the index of the chunk's first element. Results that do not exist have no address.
+template <unsigned SIDE, unsigned AT_ONCE, class Op, class In>
+__device__ void add_gathered(const Op &op, typename Op::Acc (&values)[SIDE],
+                             const In *const (&from)[SIDE], const work &w, uint64 first,
+                             unsigned part, unsigned apart, unsigned n) {
+    lanes<Op, In, 1> mine[SIDE];
+    int left = int(n) - int(part);
+    uint64 next = first + part;
+    const int64 step = int64(apart) * w.stride;
+    int64 at = int64(next) * w.stride;
+#pragma unroll 1
+    for (uint32_t position = 0; left > 0; position += AT_ONCE) {
+        int64 offset[AT_ONCE];
+#pragma unroll
+        for (unsigned k = 0; k < AT_ONCE; k++)
+            offset[k] = at + k * step;
+        if (w.division)
+#pragma unroll
+            for (unsigned k = 0; k < AT_ONCE; k++)
+                offset[k] += int64(w.periods(unsigned(next) + k * apart)) * w.jump;
+        alone<In> loaded[SIDE][AT_ONCE];
+#pragma unroll
+        for (unsigned i = 0; i < SIDE; i++)
+#pragma unroll
+            for (unsigned k = 0; k < AT_ONCE; k++)
+                loaded[i][k].items[0] =
+                    load_item_if(from[i] && int(k * apart) < left, from[i] + offset[k]);
+#pragma unroll
+        for (unsigned i = 0; i < SIDE; i++)
+            mine[i].template add<false>(op, loaded[i], position, apart, unsigned(left));
+        next += AT_ONCE * apart;
+        at += AT_ONCE * step;
+        left -= int(AT_ONCE * apart);
+    }
+#pragma unroll
+    for (unsigned i = 0; i < SIDE; i++)
+        values[i] = part < n
+                        ? mine[i].whole(op, mine[i].part(0), {int64(first + part), int64(apart)})
+                        : Op::identity();
+}
+
+// The same for partial results, which have their indices already.
+template <class Op, class In>
+__device__ typename Op::Acc add_indexed(const Op &op, const In *in, const work &w, uint64 result,
+                                        unsigned part, unsigned apart) {
+    typename Op::Acc value = Op::identity();
+    const uint64 n = result < w.outer * w.inner ? w.reduced : 0;
+#pragma unroll 1
+    for (uint64 k = part; k < n; k += apart) {
+        const int64 at = w.offset(result) + int64(k) * w.stride;
+        value = op.apply(value, op.load(in[at], w.in_index[at]));
+    }
+    return value;
+}
+
+// `group` threads reduce a result, and SIDE results each: adjacent lanes take adjacent elements if
+// w.along, else adjacent results. Blocks take the chunks of a tile of results in turn.
+template <unsigned SIDE, class Op, class In>
+__device__ void gather(const Op &op, const In *in, void *out, const work &w) {
+    using Acc = typename Op::Acc;
+    const unsigned parts = unsigned(w.group), shift = log2_of(parts), wide = BLOCK >> shift,
+                   splits = unsigned(w.splits);
+    const bool along = w.tiles != 0;
+    const unsigned part = along ? threadIdx.x & (parts - 1) : threadIdx.x >> (8 - shift),
+                   mine = along ? threadIdx.x >> shift : threadIdx.x & (wide - 1);
+    static_assert(BLOCK == 1 << 8, "threads");
+    const unsigned tile = splits == 1 ? blockIdx.x : blockIdx.x / splits,
+                   split = blockIdx.x - tile * splits;
+    const uint64 results = w.outer * w.inner, begin = uint64(tile) * (wide * SIDE) + mine,
+                 first = split * w.chunk;
+    const unsigned n = unsigned(w.reduced - first < w.chunk ? w.reduced - first : w.chunk);
+    const In *from[SIDE];
+#pragma unroll
+    for (unsigned i = 0; i < SIDE; i++) {
+        const uint64 r = begin + i * wide;
+        from[i] = r < results ? in + w.offset(r) : nullptr;
+    }
+    Acc values[SIDE];
+    bool indexed = false;
+    if constexpr (SIDE == 1 && has_index<Op>) {
+        indexed = w.in_index != nullptr;
+        if (indexed)
+            values[0] = add_indexed(op, in, w, begin, part, parts);
+    }
+    if (!indexed)
+        add_gathered<SIDE, SIDE == 1 ? 8 : 4>(op, values, from, w, first, part, parts, n);
+
+    Acc *shared = shared_memory<Acc>();
+    // The value of a result in the thread that has its part 0.
+    const auto joined = [&](Acc value) {
+        if (along)
+            return parts <= 32 ? group_tree(value, parts, applying<Op>{op})
+                               : block_tree(shared, value, Op::identity(), applying<Op>{op});
+        if (parts == 1)
+            return value;
+        __syncthreads();
+        shared[threadIdx.x] = value;
+#pragma unroll 1
+        for (unsigned half = parts / 2; half > 0; half /= 2) {
+            __syncthreads();
+            if (part < half) {
+                value = op.apply(value, shared[threadIdx.x + half * wide]);
+                shared[threadIdx.x] = value;
+            }
+        }
+        return value;
+    };
+#pragma unroll
+    for (unsigned i = 0; i < SIDE; i++) {
+        const uint64 r = begin + i * wide;
+        const Acc value = joined(values[i]);
+        if (part == 0 && r < results) {
+            if (w.partials)
+                store_partial(op, w, split * results + r, value);
+            else
+                storing<Op>::store(op, w, out, r, value);
+        }
+    }
+    if (!w.tickets || !ends_last(w.tickets + tile, splits))
+        return;
+#pragma unroll 1
+    for (unsigned i = 0; i < SIDE; i++) {
+        const uint64 r = begin + i * wide;
+        Acc value = Op::identity();
+#pragma unroll 1
+        for (unsigned s = part; r < results && s < splits; s += parts)
+            value = op.apply(value, load_partial(op, w, s * results + r));
+        value = joined(value);
+        if (part == 0 && r < results)
+            storing<Op>::store(op, w, out, r, value);
+    }
+}
+
+} // namespace axis
