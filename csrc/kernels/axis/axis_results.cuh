@@ -68,7 +68,7 @@ struct work {
     __device__ unsigned periods(unsigned k) const { // exact below 2^31
         return __umulhi(k, unsigned(division)) >> unsigned(division >> 32);
     }
-    // Of the first element of a result.
+    // The position of a result's first element.
     __device__ int64 offset(uint64 result) const {
         if (inner == 1)
             return outer_axes.offset(result);
