@@ -63,27 +63,32 @@ def texels(data, places, boundary, border):
     return np.where(((x < 0) | (y < 0) | (z < 0))[:, None], np.float64(border), found)
 
 
+def rounded(weight):
+    return np.floor(weight * 256 + 0.5) / 256
+
+
 def sampled(
-    data, at, *, linear=False, normalised=False, boundary="clamp", border=0.0, dimensions=2
+    data, at, *, linear=False, normalised=False, boundary="clamp", border=0.0, dimensions=2, whole=1
 ):
-    """Return what a fetch gives; data: (z, y, x, 4)."""
+    """Return what a fetch gives; data: (z, y, x, 4); whole: the sum of a filter's weights."""
     sizes = data.shape[2::-1]
     at = [np.float64(a) * (s if normalised else 1) for a, s in zip(at, sizes, strict=True)]
     at = [a if i < dimensions else np.full(N, 0.5) for i, a in enumerate(at)]
     if not linear:
         return texels(data, [np.floor(a).astype(int) for a in at], boundary, border)
     low = [np.floor(a - 0.5).astype(int) for a in at]
-    part = [np.floor((a - 0.5 - lo) * 256 + 0.5) / 256 for a, lo in zip(at, low, strict=True)]
-    both = np.floor(part[0] * part[1] * 256 + 0.5) / 256
-    flat = [1 - part[0] - part[1] + both, part[0] - both, part[1] - both, both]
+    part = [rounded(a - 0.5 - lo) for a, lo in zip(at, low, strict=True)]
     out = np.zeros((N, data.shape[-1]))
     for corner in range(1 << dimensions):
-        weight = flat[corner & 3] * (part[2] if corner >> 2 else 1 - part[2])
-        if dimensions < 3:
-            weight = flat[corner & 3]
+        # each weight has 8 bits of fraction, and they add up: measured on an H100
+        plane = whole if dimensions < 3 else part[2] if corner >> 2 else 1 - part[2]
+        right = rounded(plane * part[0])
+        left = plane - right
+        both, neither = rounded(right * part[1]), rounded(left * (1 - part[1]))
+        weight = (neither, right - both, left - neither, both)[corner & 3]
         places = [lo + (corner >> i & 1) for i, lo in enumerate(low)]
         found = texels(data, places, boundary, border)
-        out += weight[:, None] * found
+        out += np.reshape(weight, (-1, 1)) * found
     return out
 
 
@@ -98,8 +103,8 @@ def run(module, kernel, texture, points, dtype=np.float32, per_thread=4):
     return out.reshape(N, -1)
 
 
-def close(module, got, want, linear):
-    bound = (2.0**-19 if module.device.startswith("sim") else 2.0**-10) if linear else 0
+def close(module, got, want, linear, on_gpu=2.0**-10):
+    bound = (2.0**-19 if module.device.startswith("sim") else on_gpu) if linear else 0
     assert got.shape == want.shape
     assert (np.abs(got - want) <= bound).all(), np.abs(got - want).max()
 
@@ -130,8 +135,8 @@ def test_boundaries(module, boundary, normalised, linear):
     made = module.texture(volume, channels=4, linear_filter=True, **how)
     points = Points(4, (16, 8, 4), normalised=normalised)
     want = sampled(volume, points.at, linear=True, dimensions=3, **how)
-    got = run(module, "volume", made, points)
-    assert np.abs(got - want).max() <= 2.0**-6  # eight weights, each rounded to 8 bits
+    # an H100 rounds some of the eight weights the other way
+    close(module, run(module, "volume", made, points), want, True, on_gpu=2.0**-6)
 
 
 @pytest.mark.parametrize("linear", [False, True])
@@ -214,22 +219,22 @@ def test_mipmaps(module, linear, between):
     points = Points(11, (16, 8, 1), normalised=True, levels=5)
     how = {"linear_filter": linear, "normalised": True, "linear_mipmaps": between}
     made = module.texture(levels[0], channels=4, mipmaps=levels[1:], **how)
-    every = np.array([sampled(p[None], points.at, linear=linear, normalised=True) for p in levels])
     level = np.float64(points.level).clip(0, 4)
 
     def mixed(level):
         low = np.floor(level).astype(int) if between else np.floor(level + 0.5).astype(int)
-        part = np.floor((level - low) * 256)[:, None] / 256 if between else 0  # cut off
-        return (1 - part) * every[low, np.arange(N)] + part * every[
-            np.minimum(low + 1, 4), np.arange(N)
-        ]
+        part = np.floor((level - low) * 256) / 256 if between else np.zeros(N)  # cut off
+        total = np.zeros((N, 4))
+        for i, plane in enumerate(levels):
+            share = np.where(low == i, 1 - part, np.where(low + 1 == i, part, 0))
+            whole = share if linear else 1  # each of four weights is rounded, or one texel's
+            found = sampled(plane[None], points.at, linear=linear, normalised=True, whole=whole)
+            total += found if linear else share[:, None] * found
+        return total
 
-    got, want = run(module, "level2", made, points), mixed(level)
-    if linear and between:
-        # eight weights, each rounded to 8 bits of fraction: 0.0023 on an H100
-        assert np.abs(got - want).max() <= 8 * 2.0**-9 / 2
-    else:
-        close(module, got, want, linear or between)
+    got = run(module, "level2", made, points)
+    on_gpu = 2.0**-7 if linear and between else 2.0**-10  # eight weights: 0.0023 on an H100
+    close(module, got, mixed(level), linear or between, on_gpu)
     if module.device.startswith("cuda"):
         return  # a GPU approximates the logarithm
     points.level = np.float32(2.0 ** (level - 4))  # of the longer side: 16 texels
