@@ -7,6 +7,7 @@
 #define RUNG(...)
 #include "../kernels/matmul.cu"
 
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -187,10 +188,13 @@ static enum status plan_ladder(struct ops_queue *queue, const struct ops_choice 
     return STATUS_OK;
 }
 
-/* Estimated cycles of a multiprocessor. */
+/* Estimated cycles of a multiprocessor. Where no tiling fits, rung 7 is left, whose tiles of float64
+ * do not fit either. */
 static double ladder_cost(const struct ops_choice *choice, const struct work *work, uint64_t k) {
-    const double rate = (double)ops_fixed(matmul, ladder_rate) /
-                        (choice->signature->items == DTYPE_float64 ? 2 : 1);
+    const bool is_wide = choice->signature->items == DTYPE_float64;
+    const double rate = (double)ops_fixed(matmul, ladder_rate) / (is_wide ? 2 : 1);
+    if (!work->tiling && is_wide)
+        return INFINITY;
     return ops_fixed(matmul, ladder_cycles) + work->cost / 1000 * (double)k / rate;
 }
 
@@ -229,9 +233,8 @@ enum status ops_matmul_plan(struct ops_queue *queue, const struct ops_choice *ch
         const int named = general && !choice->any_rung ? number : 0;
         if (!ops_matmul_way(queue, choice, problem, named, &way))
             return status_fail(STATUS_UNFIT,
-                               "variant: rung '%s' requires more blocks than a grid has, or more "
-                               "shared memory than this GPU's %d bytes per block",
-                               choice->rung->name, queue->info.shared_per_block);
+                               "variant: rung '%s' requires more blocks than a grid has",
+                               choice->rung->name);
         if (!plain && !general) {
             const enum status status = plan_copied(queue, choice, problem, &way, plan);
             if (status || plan->step_count)

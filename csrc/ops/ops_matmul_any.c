@@ -153,8 +153,6 @@ static void try_patches(const struct machine *machine, const struct matmul_plan 
     const uint64_t ring = 2 * depth * (rows + columns + 2ull * MATMUL_PATCH);
     const uint64_t sums = (uint64_t)MATMUL_THREADS * MATMUL_PATCH * MATMUL_PATCH;
     way.shared_bytes = (unsigned)((ring > sums ? ring : sums) * machine->sum);
-    if (way.shared_bytes > machine->shared_most)
-        return;
     const double layers = (double)ceil_div(least(plan->chunk, plan->k), depth);
     const double layer = shape->layer * (machine->sum == 8 ? 0.9 : 1);
     const double busy = rounds_of(machine, (double)way.blocks, 1) *
@@ -163,6 +161,8 @@ static void try_patches(const struct machine *machine, const struct matmul_plan 
                          (ops_fixed(matmul, start_cycles) +
                           layers * greater(ops_fixed(matmul, layer_cycles), layer));
     way.cost = greater(greater(busy, waits), memory_cost(machine, plan)) + join_cost(machine, plan);
+    if (way.shared_bytes > machine->shared_most)
+        way.cost = INFINITY; /* if no shape fits, the launch is refused, with both sizes */
     keep_cheaper(best, &way);
 }
 
