@@ -30,7 +30,7 @@ def found(preset, kernel, *launch, **keywords):
 
 
 def test_presets_before_volta():
-    assert BEFORE == ["g80", "gt200", "m2090", "k40"]
+    assert BEFORE == ["g80", "gt200", "m2090", "k40", "gtx1080"]
 
 
 @every_preset
