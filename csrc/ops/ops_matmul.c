@@ -188,8 +188,8 @@ static enum status plan_ladder(struct ops_queue *queue, const struct ops_choice 
     return STATUS_OK;
 }
 
-/* Estimated cycles of a multiprocessor. Where no tiling fits, rung 7 is left, whose tiles of float64
- * do not fit either. */
+/* Estimated cycles of a multiprocessor. Where no tiling fits, rung 7 is left, whose tiles of
+ * float64 do not fit either. */
 static double ladder_cost(const struct ops_choice *choice, const struct work *work, uint64_t k) {
     const bool is_wide = choice->signature->items == DTYPE_float64;
     const double rate = (double)ops_fixed(matmul, ladder_rate) / (is_wide ? 2 : 1);
