@@ -511,6 +511,9 @@ def _measure_all(measured: Bench, works: list[Workload], wanted: Sequence[str], 
         except _WrongError as error:
             measured.wrong.append((work.title, str(error)))
             line = bench_table.wrong(*measured.wrong[-1])
+        except Exception as error:  # a lost GPU, say: the traceback does not name the work
+            error.add_note(f"while measuring {work.title}")
+            raise
         else:
             measured.rows.append(row)
             line = bench_table.line(measured, row)

@@ -598,6 +598,16 @@ def test_library_errors_are_reported_verbatim(monkeypatch):
     assert "\n" not in told(RuntimeError("one\ntwo")) and len(told(RuntimeError("x" * 999))) <= 100
 
 
+def test_an_error_names_the_work_that_was_measured(monkeypatch):
+    def lost(*_):
+        raise gpuopt.DeviceLost("cuda:0 is lost")
+
+    monkeypatch.setattr(bench, "_measure", lost)
+    with pytest.raises(gpuopt.DeviceLost) as error:
+        gpuopt.bench("cpu", quick=True, only=["transpose float64"], peers=["NumPy"])
+    assert "while measuring transpose of " in error.value.__notes__[0]
+
+
 def test_names_may_come_from_anywhere():
     chosen = (name for name in ["transpose float64"])
     found = gpuopt.bench("cpu", quick=True, only=chosen, peers=(name for name in ["NumPy"]))
