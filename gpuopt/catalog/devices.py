@@ -211,35 +211,34 @@ def show_config() -> None:
     config = _core.config()
     toolkit = config["toolkit"]
     print(f"gpuopt {config['version']}, Python {platform.python_version()}, NumPy {np.__version__}")
-    print(f"  system      {platform.platform()}, {sys.implementation.name}")
-    print(f"  compiler    {config['compiler']}")
+    print(f"  system        {platform.platform()}, {sys.implementation.name}")
+    print(f"  compiler      {config['compiler']}")
     targets = ", ".join(f"{target[0]}.{target[1]}" for target in config["ptx_targets"].split())
     print(
-        f"  kernels     machine code for {config['architectures'] or 'no GPU'}, PTX for {targets}"
+        f"  kernels       machine code for {config['architectures'] or 'no GPU'}, PTX for {targets}"
     )
-    print(f"  {'':<12}{config['reason']}; by {config['kernel_compiler']}")
+    print(f"  {'':<14}{config['reason']}; by {config['kernel_compiler']}")
     print(
-        f"  {'':<12}{config['machine_code_bytes']:,} bytes of machine code, "
+        f"  {'':<14}{config['machine_code_bytes']:,} bytes of machine code, "
         f"{config['ptx_bytes']:,} of compressed PTX"
     )
-    print(f"  headers     CUDA {toolkit // 1000}.{toolkit % 1000 // 10}")
+    print(f"  headers       CUDA {toolkit // 1000}.{toolkit % 1000 // 10}")
     for kind in KINDS:
         found = available(kind)
         if not found:
-            print(f"  {kind:<12}no: {found.reason}")
+            print(f"  {kind:<14}no: {found.reason}")
         for number in range(found.count):
             each = device(f"{kind}:{number}")
-            print(f"  {each.name:<12}{describe(each)}")
+            print(f"  {each.name:<14}{describe(each)}")
             if kind == "cuda":
-                print(f"  {'':<12}{kernels_of(each)}")
+                print(f"  {'':<14}{kernels_of(each)}")
             if kind == "cpu":
-                print(f"  {'':<12}instruction set {config['instruction_set']} (GPUOPT_CPU_ISA)")
+                print(f"  {'':<14}instruction set {config['instruction_set']} (GPUOPT_CPU_ISA)")
     config = _core.config()  # queried again: the driver is open by now
     driver = config["driver"]
     if driver:
-        print(
-            f"  driver      CUDA {driver // 1000}.{driver % 1000 // 10}, {config['driver_library']}"
-        )
+        version = f"{driver // 1000}.{driver % 1000 // 10}"
+        print(f"  driver        CUDA {version}, {config['driver_library']}")
 
 
 def kernels_of(each: Device) -> str:

@@ -157,9 +157,9 @@ def _devices(arguments: argparse.Namespace) -> int:
         print(json.dumps({"devices": [asdict(each) for each in devices()], "refused": refused}))
         return 0
     for each in devices():
-        show(f"{each.name:<13}{describe(each)}")
+        show(f"{each.name:<14}{describe(each)}")
     for kind, reason in refused.items():
-        show(f"{kind:<13}no: {reason}")
+        show(f"{kind:<14}no: {reason}")
     return 0
 
 
