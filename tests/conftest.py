@@ -13,7 +13,9 @@ import time
 from pathlib import Path
 
 os.environ.pop("GPUOPT_DEVICE", None)  # the tests name their devices
-os.environ.pop("COLUMNS", None)  # xdist's; the command line narrows its tables to it
+# The command line narrows its tables to it. xdist sets it; so does readline, past os.environ.
+os.environ.pop("COLUMNS", None)
+os.unsetenv("COLUMNS")
 # By default the first process that uses JAX allocates three quarters of the GPU's memory.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
