@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from gpuopt.catalog.devices import device_name
+
 Engine = Callable[[str, dict[str, Any], dict[str, Any]], Any]
 
 _engine: list[Engine] = []
@@ -68,9 +70,13 @@ def run(family: str, names: tuple[str, ...], arguments: tuple[Any, ...], **optio
 def run_in_blocks(
     family: str, names: tuple[str, ...], arguments: tuple[Any, ...], error: Exception
 ) -> Any:
-    """Run a call again, in blocks, after it ran out of device memory; else raise `error`."""
+    """Run a call again, in blocks, after it ran out of device memory; else raise `error`.
+
+    The cpu device works in place: blocks would need more memory, not less.
+    """
     array, given = arguments[0], dict(zip(names, arguments, strict=True))
-    if not isinstance(array, np.ndarray) or array.nbytes < BLOCKS_LEAST:
+    large = isinstance(array, np.ndarray) and array.nbytes >= BLOCKS_LEAST
+    if not large or device_name(given["device"], "cpu") == "cpu":
         raise error
     try:
         return _engine[0](family, given, {"memory_limit": BLOCKS_LEAST})
