@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of the launch that was last heard of, in this process. */
+/* The launch that was last heard of, in this process. */
 static struct device_progress running;
 
 void sim_device_progress(struct device_progress *progress) {
