@@ -10,6 +10,7 @@ import numpy as np
 from gpuopt import models
 from gpuopt.catalog.devices import Device
 from gpuopt.catalog.host_link import START
+from gpuopt.catalog.schedule import Schedule, Work
 from gpuopt.experiments import _lab, _steps
 from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.experiments._steps import Timed
@@ -178,7 +179,7 @@ def _modelled(device: Device, n: int) -> Experiment:
     serial = sum(alone.values()) + 2 * START
     for streams, chunks in ((1, 1), *STREAMS_AND_CHUNKS):
         _run_on_streams(module, n, streams, chunks)
-        seconds = _scheduled(streams, chunks, kernel, link.engines)
+        seconds = _scheduled(device, streams, chunks, kernel)
         name = f"{streams} stream{'s' * (streams > 1)}, {chunks} chunks"
         rows.append(
             Row(
@@ -218,22 +219,20 @@ def _run_on_streams(module: Module, n: int, streams: int, chunks: int) -> None:
         raise VerificationError(f"{streams} streams, {chunks} chunks: gave {wrong}")
 
 
-def _scheduled(streams: int, chunks: int, part: float, engines: int) -> float:
-    """Return the end of the last copy: engines and streams each do one thing at a time, in order.
+def _scheduled(device: Device, streams: int, chunks: int, part: float) -> float:
+    """Return the end of the last copy, by the model of streams and engines.
 
     Issued in rounds of a chunk per stream: the copies in, the kernels, the copies out. In one chunk
     after the other a single copy engine would wait for each kernel before the next copy in.
     """
-    engine_free: dict[str, float] = {}
-    stream_free = [0.0] * streams
+    schedule = Schedule(device)
     for first in range(0, chunks, streams):
-        for step in ("in", "kernel", "out"):
-            engine = "all" if not engines else step if engines > 1 or step == "kernel" else "copy"
+        for engine in ("in", "kernel", "out"):
+            seconds = part / chunks + (START if engine != "kernel" else 0.0)
             for stream in range(min(streams, chunks - first)):
-                begin = max(engine_free.get(engine, 0.0), stream_free[stream])
-                seconds = part / chunks + (START if step != "kernel" else 0.0)
-                engine_free[engine] = stream_free[stream] = begin + seconds
-    return max(stream_free)
+                schedule.issue(Work(stream, engine, seconds))
+    schedule.finish()
+    return max(schedule.ends)
 
 
 def _reading(streams: int, chunks: int, speedup: float) -> str:

@@ -14,7 +14,6 @@ from pathlib import PurePath
 from types import TracebackType
 from typing import Any
 
-from gpuopt import _core
 from gpuopt.observe import nvprof, recording
 from gpuopt.observe.annotated import Source, SourceLine
 from gpuopt.observe.bounds import Bounds, LaunchBound, bound, preset_row
@@ -29,7 +28,8 @@ from gpuopt.observe.launches import (
     values_of,
 )
 from gpuopt.observe.prediction import Prediction, predict_launches
-from gpuopt.observe.timeline import Timeline, timeline
+from gpuopt.observe.timeline import Program, Timeline
+from gpuopt.ptx.streams import watchers
 from gpuopt.util import serialise, texts
 from gpuopt.util.literals import DeviceName
 from gpuopt.util.names import suggests, unknown_name
@@ -137,8 +137,8 @@ class Profile:
     result: Any = field(default=None, metadata=serialise.UNTOLD)
     collecting: bool = field(default=False, metadata=serialise.UNTOLD)
     caches: bool = field(default=False, metadata=serialise.UNTOLD)
-    _marks: list[tuple[int, ...]] = field(
-        default_factory=list, repr=False, compare=False, metadata=serialise.UNTOLD
+    _program: Program = field(
+        default_factory=Program, repr=False, compare=False, metadata=serialise.UNTOLD
     )
     _sampled: set[Any] = field(
         default_factory=set, repr=False, compare=False, init=False, metadata=serialise.UNTOLD
@@ -146,8 +146,9 @@ class Profile:
 
     def __enter__(self) -> Profile:
         """Start recording the launches of this thread or asyncio task."""
-        self._marks.append(_core.sim_traffic())
         recording.begin(self._sink, self.collecting, self.device, self.caches)
+        self._program.resume()
+        watchers.set((*watchers.get(), self._program))
         return self
 
     def __exit__(
@@ -158,7 +159,8 @@ class Profile:
     ) -> None:
         """Stop recording."""
         recording.end(self._sink)
-        self._marks.append(_core.sim_traffic())
+        watchers.set(tuple(each for each in watchers.get() if each is not self._program))
+        self._program.flush()
 
     def _sink(self, told: dict[str, Any]) -> None:
         launch = launch_of(told)
@@ -166,6 +168,7 @@ class Profile:
         if key in self._sampled:
             launch = replace(launch, sample=None)  # one is enough: they are large
         self._sampled.add(key)
+        self._program.launched(len(self.launches))
         self.launches.append(launch)
 
     @property
@@ -315,7 +318,7 @@ class Profile:
 
         Kernels take their predicted time, or the datasheet's least (`bounds`) where the model has
         no answer; copies that of the link (`gpuopt.models.transfer`). So it tells whether the
-        kernels are the limiter at all.
+        kernels are the limiter at all, and what work on streams (`gpuopt.Stream`) overlaps.
 
         Returns
         -------
@@ -328,8 +331,9 @@ class Profile:
 
         Notes
         -----
-        Source: deck D1. Allocations and copies are those of all simulated GPUs of this process
-        between the profile's begin and end, so those of other threads count as well.
+        Source: decks D1 and D3. Copies that the host waits for are those of all simulated GPUs of
+        this process, so those of other threads count as well. Kernels of two streams run side by
+        side if their blocks fit together, and then each as fast as alone.
 
         Examples
         --------
@@ -339,12 +343,9 @@ class Profile:
         >>> counted.timeline().limiter
         'copies'
         """
-        if len(self._marks) < 2:
+        if not self._program.began:
             raise ValueError("timeline: the profile has no record of copies; profile the call")
-        moved = [
-            after - before for before, after in zip(self._marks[0], self._marks[-1], strict=True)
-        ]
-        return timeline(self.bounds(), self.predicted(), self.launches[0].device, moved)
+        return self._program.timeline(self.launches, self.bounds(), self.predicted())
 
     def predicted(
         self,

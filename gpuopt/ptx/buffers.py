@@ -16,7 +16,7 @@ from gpuopt import _core
 from gpuopt.arrays.device_array import LEGACY, DeviceArray
 from gpuopt.arrays.libraries import Library, is_run, view_of
 from gpuopt.ptx.described import Described, described
-from gpuopt.ptx.streams import Stream, drain, stream_on
+from gpuopt.ptx.streams import Stream, drain, stream_on, watchers
 from gpuopt.ptx.textures import Surface, Texture
 from gpuopt.util.names import suggests
 
@@ -88,6 +88,8 @@ class Buffer:
         drain(self._core.device)
         with self._lock:
             self._core.copy_out(self.address, host)
+        for each in watchers.get():
+            each.copied()
         return host.view(kind)
 
 
@@ -305,9 +307,13 @@ def copy_async(to: Buffer | np.ndarray, source: Buffer | np.ndarray, stream: Str
     if len({each._core.device for each in ends}) > 1:
         raise ValueError("source: is on another device; copy through an array of the host")
     way = "on" if len(ends) == 2 else "to" if isinstance(to, Buffer) else "from"
-    if isinstance(source, np.ndarray) and not _is_pinned(source):
+    pinned = all(isinstance(each, Buffer) or _is_pinned(each) for each in (to, source))
+    if isinstance(source, np.ndarray) and not pinned:
         source = source.copy()  # staged, as a driver does
-    on._enqueue(f"copy of {sizes[0]:,} bytes {way} the device", lambda: _copy_now(to, source))
+    on._enqueue(
+        f"copy of {sizes[0]:,} bytes {way} the device", lambda: _copy_now(to, source),
+        {"on": "on", "to": "in", "from": "out"}[way], sizes[0], pinned,
+    )  # fmt: skip
     if isinstance(to, np.ndarray) and not _is_pinned(to):
         on.synchronize()
 

@@ -246,7 +246,7 @@ class Kernel:
             if not any_dtype:
                 self._check_dtypes(args)
             prepared = self.bind(grid, block, *args, **options)
-            on._enqueue(f"kernel {self.name}", lambda: self._launch(prepared))
+            on._enqueue(f"kernel {self.name}", lambda: self._launch(prepared), "kernel")
             return
         drain(self._module.device)
         flags = flags_of(

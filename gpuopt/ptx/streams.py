@@ -1,4 +1,4 @@
-"""Streams and events of a simulated GPU: the order of asynchronous work, without a clock.
+"""Streams and events of a simulated GPU: the order of asynchronous work.
 
 Work on a stream waits until something needs it: a query, a wait, or work that the host waits for
 anyway, as on CUDA's legacy default stream. So a program that forgets to wait sees old data, as it
@@ -11,17 +11,74 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from contextvars import ContextVar
+from itertools import count
+from typing import Any, NamedTuple, Protocol
 
 from gpuopt.catalog.devices import device as describe_device, device_name
 
 _LOCK = threading.RLock()
 _STREAMS: dict[str, weakref.WeakSet[Stream]] = {}  # by device
+_BUSY: set[Stream] = set()  # as on a GPU, work ends although nobody holds its stream
+
+
+_NUMBERS = count(1)
+
+
+class Piece(NamedTuple):
+    """A copy or a kernel on a stream, as watchers receive it.
+
+    Attributes
+    ----------
+    number : int
+        Each piece has its own.
+    stream : int
+        Its stream's.
+    device, text : str
+    engine : {"in", "out", "on", "kernel"}
+        A copy to, from or on the device, or a kernel.
+    nbytes : int
+    pinned : bool
+        The copy's host memory is page-locked.
+    after : tuple of int
+        The numbers of work that it waits for, by events.
+    """
+
+    number: int
+    stream: int
+    device: str
+    text: str
+    engine: str
+    nbytes: int
+    pinned: bool
+    after: tuple[int, ...]
+
+
+class Watcher(Protocol):
+    """Receives the work of streams."""
+
+    def issued(self, piece: Piece) -> None:
+        """Note work that the host has enqueued."""
+
+    def begins(self, piece: Piece) -> None:
+        """Note work that runs now."""
+
+    def ended(self, piece: Piece) -> None:
+        """Note work that has run."""
+
+    def waited(self, number: int) -> None:
+        """Note that the host has waited for the work of this number."""
+
+    def copied(self) -> None:
+        """Note that the host has copied memory of a device, and waited for it."""
+
+
+watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
 
 
 class _Work(NamedTuple):
-    text: str
     run: Callable[[], None]
+    piece: Piece | None = None  # None: an event, or a wait
     before: Event | None = None  # a wait: not until this event is reached
 
 
@@ -40,12 +97,15 @@ class Event:
     def __init__(self) -> None:
         self._stream: Stream | None = None  # where it is recorded; None: never
         self._reached = True
+        self._after = 0  # the number of the last work before it; 0: none
 
     def __repr__(self) -> str:
         return f"<Event, {'reached' if self._reached else 'not reached'}>"
 
     def query(self) -> bool:
         """Tell whether all work before the mark has ended; of an unrecorded event, True."""
+        if self._reached:
+            _tell_waited(self._after)
         return self._reached
 
     def synchronize(self) -> None:
@@ -57,8 +117,18 @@ class Event:
             A kernel before the mark failed.
         """
         with _LOCK:
-            while not self._reached and self._stream is not None:
-                self._stream._step()
+            self._reach()
+        _tell_waited(self._after)
+
+    def _reach(self) -> None:
+        while not self._reached and self._stream is not None:
+            self._stream._step()
+
+
+def _tell_waited(number: int) -> None:
+    if number:
+        for each in watchers.get():
+            each.waited(number)
 
 
 class Stream:
@@ -85,7 +155,8 @@ class Stream:
     -----
     Work runs when the host queries or waits, when it launches a kernel without a stream, and when
     it reads a `Buffer`; a profile counts it then. A kernel's error is raised there, and drops the
-    stream's other work. A simulated GPU has no clock: what overlaps is not timed.
+    stream's other work. A simulated GPU has no clock: `Profile.timeline` tells by a model when
+    each piece would run, and what overlaps.
 
     Examples
     --------
@@ -113,6 +184,9 @@ class Stream:
         self.device = name
         self.done: list[str] = []
         self._work: deque[_Work] = deque()
+        self._number = next(_NUMBERS)
+        self._last = 0  # the number of the work that was enqueued last
+        self._after: tuple[int, ...] = ()  # what the next work waits for
         with _LOCK:
             _STREAMS.setdefault(name, weakref.WeakSet()).add(self)
 
@@ -131,7 +205,10 @@ class Stream:
             for stream in sorted(_STREAMS[self.device], key=lambda each: each is not self):
                 if stream._work:
                     stream._step()
-            return not self._work
+            ended = not self._work
+        if ended:
+            _tell_waited(self._last)
+        return ended
 
     def synchronize(self) -> None:
         """Wait for all work of the stream.
@@ -144,6 +221,7 @@ class Stream:
         with _LOCK:
             while self._work:
                 self._step()
+        _tell_waited(self._last)
 
     def record(self, event: Event | None = None) -> Event:
         """Mark the end of the work so far, with a new event or a given one."""
@@ -152,8 +230,9 @@ class Stream:
             raise TypeError(f"event: must be a gpuopt.Event, not {event!r:.60}")
         with _LOCK:
             event._stream, event._reached = self, not self._work
+            event._after = self._last
             if self._work:
-                self._work.append(_Work("event", lambda: setattr(event, "_reached", True)))
+                self._append(_Work(lambda: setattr(event, "_reached", True)))
         return event
 
     def wait(self, event: Event) -> None:
@@ -167,29 +246,50 @@ class Stream:
         if not isinstance(event, Event):
             raise TypeError(f"event: must be a gpuopt.Event, not {event!r:.60}")
         with _LOCK:
+            if event._after:
+                self._after += (event._after,)
             if not event._reached:
-                self._work.append(_Work("wait", lambda: None, event))
+                self._append(_Work(lambda: None, before=event))
 
-    def _enqueue(self, text: str, run: Callable[[], None]) -> None:
+    def _enqueue(
+        self, text: str, run: Callable[[], None], engine: str, nbytes: int = 0, pinned: bool = True
+    ) -> None:
         with _LOCK:
-            self._work.append(_Work(text, run))
+            number, after = next(_NUMBERS), self._after
+            piece = Piece(number, self._number, self.device, text, engine, nbytes, pinned, after)
+            self._last, self._after = number, ()
+            self._append(_Work(run, piece))
+        for each in watchers.get():
+            each.issued(piece)
+
+    def _append(self, work: _Work) -> None:
+        self._work.append(work)
+        _BUSY.add(self)
 
     def _step(self) -> None:
         """Run one piece of work, after those of other streams that it waits for."""
-        work = self._work[0]
+        work, watching = self._work[0], watchers.get()
         if work.before is not None:
-            work.before.synchronize()
+            work.before._reach()
         self._work.popleft()
         try:
+            if work.piece:
+                for watcher in watching:
+                    watcher.begins(work.piece)
             work.run()
         except BaseException:
             for each in self._work:
-                if each.text == "event":
+                if not each.piece:
                     each.run()
             self._work.clear()
             raise
-        if work.text not in ("event", "wait"):
-            self.done.append(work.text)
+        finally:
+            if not self._work:
+                _BUSY.discard(self)
+        if work.piece:
+            self.done.append(work.piece.text)
+            for watcher in watching:
+                watcher.ended(work.piece)
 
 
 def drain(device: str) -> None:

@@ -1,12 +1,23 @@
 """A program's copies and kernels in time, and a launch's resources, as deck D1's profiler shows."""
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 import gpuopt
 from gpuopt import models
+from gpuopt.catalog.schedule import Schedule, Work
+
+WORK = """
+__global__ void work(float *x, int steps) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float v = x[i];
+    for (int k = 0; k < steps; k++) v = v * 0.5f + 1.0f;
+    x[i] = v;
+}
+"""
 
 
 @pytest.mark.parametrize("device", ["sim:g80", "sim:k40", "sim:h200"])
@@ -77,3 +88,132 @@ def test_links(preset, rate, engines):
     assert models.transfer(preset, 0) == pytest.approx(10e-6)
     with pytest.raises(ValueError, match="nbytes"):
         models.transfer(preset, -1)
+
+
+def ended(device, works, wait_after=()):
+    """Return a schedule's begins; the host waits after some of the works."""
+    schedule = Schedule(device)
+    for i, work in enumerate(works):
+        number = schedule.issue(work)
+        if i in wait_after:
+            schedule.wait([number])
+    schedule.finish()
+    return schedule.begins
+
+
+CHUNKS = [("in", 3.0), ("kernel", 2.0), ("out", 3.0)]
+DEPTH = [Work(stream, *each) for stream in (1, 2) for each in CHUNKS]
+BREADTH = [Work(stream, *each) for each in CHUNKS for stream in (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("device", "works", "begins"),
+    [
+        ("k40", DEPTH, [0, 3, 5, 3, 6, 8]),
+        ("k40", BREADTH, [0, 3, 3, 6, 5, 8]),
+        ("m2090", DEPTH, [0, 3, 5, 3, 6, 8]),
+        ("gt200", DEPTH, [0, 3, 5, 8, 11, 13]),  # the one engine waits for the first kernel
+        ("gt200", BREADTH, [0, 3, 3, 6, 6, 9]),
+        ("g80", BREADTH, [0, 3, 6, 8, 10, 13]),  # no copy engine
+    ],
+)
+def test_schedule_of_two_streams(device, works, begins):
+    assert ended(device, works) == begins
+
+
+def test_schedule_follows_waits_events_and_room():
+    assert ended("k40", DEPTH, wait_after=(2,)) == [0, 3, 5, 8, 11, 13]  # the host waited
+    one, two = Work(1, "kernel", 4.0, 0.5), Work(2, "kernel", 4.0, 0.5)
+    assert ended("k40", [one, two]) == [0, 0]  # their blocks fit together
+    assert ended("gt200", [one, two]) == [0, 4]
+    assert ended("k40", [one, two._replace(share=0.6)]) == [0, 4]
+    assert ended("k40", [one, two._replace(after=(0,))]) == [0, 4]
+    # Fermi's single queue: a copy of another stream waits behind the copy of a stream that waits
+    works = [Work(1, "kernel", 9.0), Work(1, "in", 1.0), Work(2, "in", 1.0)]
+    assert ended("m2090", works) == [0, 9, 10]
+    assert ended("k40", works) == [0, 9, 0]
+
+
+def on_streams(device, streams, wait=lambda stream: None, pageable=False):
+    """Copy in, compute, copy out, in four chunks dealt out to streams; return the time line."""
+    module = gpuopt.compile(WORK, device=device)
+    n = 1 << 12
+    host = np.empty(4 * n, np.float32) if pageable else module.pinned(4 * n, np.float32)
+    host[:] = 2
+    with gpuopt.profile(device=device) as counted:
+        queues = [gpuopt.Stream(device) for _ in range(streams)]
+        for i in range(4):
+            stream, part, there = (
+                queues[i % streams],
+                host[n * i : n * (i + 1)],
+                module.empty(4 * n),
+            )
+            gpuopt.copy_async(there, part, stream)
+            module["work"](n // 256, 256, there, 50, stream=stream)
+            gpuopt.copy_async(part, there, stream)
+            wait(stream)
+        for stream in queues:
+            stream.synchronize()
+    assert (host == 2).all()
+    return counted.timeline()
+
+
+@pytest.mark.parametrize("device", ["sim:m2090", "sim:k40", "sim:h100"])
+def test_streams_overlap_in_the_time_line(device):
+    one, two = on_streams(device, 1), on_streams(device, 2)
+    assert one.seconds == pytest.approx(one.serial) == pytest.approx(two.serial)
+    assert two.seconds < 0.8 * one.seconds
+    assert [each.name for each in two.steps] == ["copy in", "kernel work", "copy out"] * 4
+    assert [each.stream for each in two.steps] == [1, 1, 1, 2, 2, 2] * 2
+    for stream in (1, 2):
+        own = [each for each in two.steps if each.stream == stream]
+        assert all(a.end <= b.begin + 1e-12 for a, b in pairwise(own))
+    for engine in ("in", "out"):
+        copies = sorted((each.begin, each.end) for each in two.steps if each.engine == engine)
+        assert all(a[1] <= b[0] + 1e-12 for a, b in pairwise(copies))
+    assert "one after the other" in str(two) and "stream" in str(two)
+    picture = two.picture()
+    assert picture.svg.count("<title>") == 1 + 12 and "stream 2" in picture.svg
+    assert picture.data["steps"] == two.records()
+
+
+def test_a_wait_after_each_chunk_and_pageable_memory_prevent_overlap():
+    for line in (
+        on_streams("sim:k40", 2, wait=lambda stream: stream.synchronize()),
+        on_streams("sim:k40", 2, wait=lambda stream: stream.record().synchronize()),
+        on_streams("sim:k40", 2, pageable=True),
+        on_streams("sim:g80", 2),
+    ):
+        assert line.seconds == pytest.approx(line.serial)
+
+
+def test_an_event_orders_two_streams_in_the_time_line():
+    module = gpuopt.compile(WORK, device="sim:k40")
+    there, host = module.copy(np.zeros(256, np.float32)), module.pinned(256, np.float32)
+    with gpuopt.profile(device="sim:k40") as counted:
+        first, second = gpuopt.Stream("sim:k40"), gpuopt.Stream("sim:k40")
+        module["work"](1, 256, there, 500, stream=first)
+        second.wait(first.record())
+        gpuopt.copy_async(host, there, second)
+        second.synchronize()
+    kernel, copy = counted.timeline().steps
+    assert copy.begin == pytest.approx(kernel.end)
+
+
+def test_work_beside_streams_waits_for_them_and_results_follow_their_launches():
+    module = gpuopt.compile(WORK, device="sim:k40")
+    x, host = np.ones(256, np.float32), module.pinned(256, np.float32)
+    host[:] = 1
+    with gpuopt.profile(device="sim:k40") as counted:
+        stream, there = gpuopt.Stream("sim:k40"), module.empty(1024)
+        gpuopt.copy_async(there, host, stream)
+        module["work"](1, 256, x, 5)
+        gpuopt.add(x, x, variant=5, device="sim:k40")
+        module["work"](1, 256, there, 5, stream=stream)
+    # the stream's kernel has not run
+    line = counted.timeline()
+    assert [each.name.partition(" vector")[0] for each in line.steps] == [
+        "copy in", "copies in", "kernel work", "copies out", "copies in", "kernel", "copies out"
+    ]  # fmt: skip
+    begins = [each.begin for each in line.steps]
+    assert begins == sorted(begins) and line.seconds == pytest.approx(line.serial)

@@ -152,6 +152,16 @@ def test_pending_work_keeps_its_memory(device):
 
 
 @everywhere
+def test_pending_work_runs_although_its_stream_is_gone(device):
+    module, add_one, stream = made(device)
+    there = module.copy(np.zeros(32, np.int32))
+    add_one(1, 32, there, stream=stream)
+    del stream
+    gc.collect()
+    assert (there.get(np.int32) == 1).all()
+
+
+@everywhere
 def test_failure_is_raised_where_the_host_waits(device):
     module, add_one, stream = made(device)
     there = module.copy(np.zeros(16, np.int32))
