@@ -411,11 +411,10 @@ def _contenders(
             raise LeftOutError(f"gpuopt does not take it: {error}") from None
         _verify(work, check, got, kernels)
 
-    found = [Contender(ours.time, verify, row.warm, row.cold if cold else None)]
+    found = [Contender(ours.time, verify, row.warm, row.cold if cold else None, name="gpuopt")]
     if kernels:
-        found.append(
-            Contender(lambda runs, cold: kernels.time(runs=runs), lambda: None, row.kernels)
-        )
+        timed = lambda runs, cold: kernels.time(runs=runs)  # noqa: E731
+        found.append(Contender(timed, lambda: None, row.kernels, name="gpuopt's kernels"))
     return found
 
 
@@ -442,6 +441,9 @@ def _measure(work: Workload, device: Device, wanted: Sequence[str], effort: Effo
     if copy:
         copied = copy.contender(None, lambda got: parts.same(got, copy.words))
         contenders.append(copied)
+    if device.kind == "cuda":
+        for contender in contenders:
+            contender.check = partial(_core.wait, device.name, LEGACY)
     race(contenders, effort)
     for peer, each in zip(peers, others, strict=True):
         if each.failure:
@@ -507,6 +509,9 @@ def _measure_all(measured: Bench, works: list[Workload], wanted: Sequence[str], 
             row = _measure(work, measured.device, wanted, _effort(measured), held)
         except LeftOutError as error:
             measured.refused.append((work.title, str(error)))
+            line = bench_table.left_out(*measured.refused[-1])
+        except MemoryError as error:  # others on the device took it after the check
+            measured.refused.append((work.title, f"no memory: {error}".splitlines()[0]))
             line = bench_table.left_out(*measured.refused[-1])
         except _WrongError as error:
             measured.wrong.append((work.title, str(error)))

@@ -87,6 +87,7 @@ class WordKernels:
         return Contender(
             lambda runs, cold: self.bench.time(*named, runs=runs),
             lambda: self.verify(rung, check),
+            name=rung or "the plain copy",
         )
 
     def rate(

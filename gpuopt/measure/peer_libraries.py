@@ -152,7 +152,8 @@ class Peer:
             if error:
                 raise LeftOutError(f"gave {error}"[:160])
 
-        return Contender(self.time, verify, cold=Timing() if cold else None, excuse=why)
+        timing = Timing() if cold else None
+        return Contender(self.time, verify, cold=timing, excuse=why, name=self.name)
 
     def time(self, runs: int, cold: bool) -> float:
         """Return seconds per call, for a number back to back; cold: on other data each time."""

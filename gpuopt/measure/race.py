@@ -109,6 +109,11 @@ class Contender:
         Default: every exception ends the whole race.
     runs_most : int
         Most runs in one sample.
+    name : str
+        Its library, for errors.
+    check : callable, optional
+        Called after each step; raises if the device is lost, which is then this contender's doing:
+        otherwise whoever calls next would be blamed.
     failure : str
         Why the contender left the race, or "".
     """
@@ -119,6 +124,8 @@ class Contender:
     cold: Timing | None = None
     excuse: Callable[[Exception], str] | None = None
     runs_most: int = RUNS_MOST
+    name: str = ""
+    check: Callable[[], object] | None = None
     failure: str = field(default="", init=False)
     seconds: float = field(default=0.0, init=False)  # of one run, as far as it is known
     runs: int = field(default=1, init=False)
@@ -132,8 +139,17 @@ class Contender:
             step(*arguments)
         except Exception as error:
             if self.excuse is None:
+                if self.name:
+                    error.add_note(f"in a call of {self.name}")
                 raise
             self.failure = self.excuse(error)
+        if self.check is None:
+            return
+        try:
+            self.check()
+        except Exception as error:
+            error.add_note(f"after a call of {self.name}{self.failure and ': ' + self.failure}")
+            raise
 
     def try_out(self) -> None:
         """Time one run."""

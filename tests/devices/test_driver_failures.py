@@ -36,6 +36,37 @@ assert gpuopt.reduce(items, device="cuda") == total
     )
 
 
+def test_any_call_may_run_out_of_device_memory(fake_cuda):
+    """It raises DeviceMemoryError with advice; what repeats after a trim is not noticed."""
+    with_fake(
+        fake_cuda,
+        LINK
+        + """
+import itertools
+told = set()
+for nth in itertools.count(1):
+    calls = get("calls")
+    fake.fake_cuda_fail(b"*", 2, nth)
+    try:
+        use()
+    except gpuopt.DeviceMemoryError as error:
+        told.add(str(error).split()[1])
+        assert "the GPU's memory is full; free arrays" in str(error) or "are free" in str(error)
+        del error
+    except MemoryError as error:
+        assert "can be pinned" in str(error)
+        del error
+    else:
+        if get("calls") - calls < nth:
+            break
+    fake.fake_cuda_fail(b"", 0, 0)
+    settled(get("live"), nth)
+assert {"cuGraphInstantiateWithFlags", "cuEventRecord", "cuTexObjectCreate"} <= told, told
+assert not told & {"cuLaunchKernel", "cuStreamCreate", "cuMemAllocFromPoolAsync"}, told
+""",
+    )
+
+
 def test_pooled_memory_is_reused_before_out_of_memory(fake_cuda):
     with_fake(
         fake_cuda,

@@ -608,6 +608,21 @@ def test_an_error_names_the_work_that_was_measured(monkeypatch):
     assert "while measuring transpose of " in error.value.__notes__[0]
 
 
+def test_memory_that_others_took_refuses_one_work(monkeypatch):
+    measure = bench._measure
+
+    def full(work, *more):
+        if "float64" in work.title:
+            raise gpuopt.DeviceMemoryError("cuda:0: cuLaunchKernel failed")
+        return measure(work, *more)
+
+    monkeypatch.setattr(bench, "_measure", full)
+    found = gpuopt.bench("cpu", quick=True, only=["transpose float64", "transpose float32"],
+                         peers=["NumPy"])  # fmt: skip
+    assert found.rows and found.refused
+    assert all("float64" in title and "no memory: " in why for title, why in found.refused)
+
+
 def test_names_may_come_from_anywhere():
     chosen = (name for name in ["transpose float64"])
     found = gpuopt.bench("cpu", quick=True, only=chosen, peers=(name for name in ["NumPy"]))

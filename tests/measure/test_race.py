@@ -39,6 +39,30 @@ def test_an_excuse_ends_one_contenders_race_and_no_excuse_ends_all():
         race([left, right], Effort(1, 1e-3))
 
 
+def test_a_lost_device_names_the_contender_that_ran_last():
+    log, lost = [], []
+
+    def check():
+        if lost:
+            raise RuntimeError("the device is lost")
+
+    def faults():
+        lost.append(True)
+        raise LookupError("its kernel faulted")
+
+    ours, peer = contender(log, "ours", check=check), contender(log, "peer", check=check)
+    ours.name, peer.name, peer.excuse, peer.verify = "ours", "peer", str, faults
+    with pytest.raises(RuntimeError) as error:
+        race([ours, peer], Effort(1, 1e-3))
+    assert error.value.__notes__ == ["after a call of peer: its kernel faulted"]
+    assert log == [("ours", "verify")]
+    peer.excuse, peer.failure = None, ""
+    lost.clear()
+    with pytest.raises(LookupError) as error:
+        race([peer], Effort(1, 1e-3))
+    assert error.value.__notes__ == ["in a call of peer"]
+
+
 def test_a_hopeless_contender_has_one_sample_of_one_run():
     log = []
     slow, fast = contender(log, "slow", 1.0), contender(log, "fast")

@@ -164,7 +164,10 @@ static enum status cuda_open(const char *which, struct device **opened) {
     queue->device.capabilities = CAPABILITIES;
     queue->gpu = gpu;
     const CUstreamCaptureMode mode = cuda_relax();
-    status = cuda_check(cuda.cuStreamCreate(&queue->own, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+    CUresult result = cuda.cuStreamCreate(&queue->own, CU_STREAM_NON_BLOCKING);
+    if (cuda_makes_room(gpu, CU_STREAM_LEGACY, result))
+        result = cuda.cuStreamCreate(&queue->own, CU_STREAM_NON_BLOCKING);
+    status = cuda_check(result, "cuStreamCreate");
     queue->stream = queue->own;
     if (!status)
         status =

@@ -162,6 +162,11 @@ enum status cuda_check(CUresult result, const char *call) {
                            "cuda: %s failed with %s (%s): CUDA does not recover from it in this "
                            "process; restart it, or go on with device='cpu'",
                            call, name ? name : "an unknown error", text ? text : "no text");
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) /* of any call: the driver needs memory for it */
+        return status_fail(STATUS_NO_DEVICE_MEMORY,
+                           "cuda: %s failed with %s (%s): the GPU's memory is full; free arrays, "
+                           "end other programs on it, or use device='cpu'",
+                           call, name ? name : "an unknown error", text ? text : "no text");
     return status_fail(STATUS_DEVICE_ERROR, "cuda: %s failed with %s (%s)", call,
                        name ? name : "an unknown error", text ? text : "no text");
 }

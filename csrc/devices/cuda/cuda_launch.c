@@ -108,6 +108,8 @@ enum status cuda_launch(struct device *device, const struct device_launch *launc
     if (result == CUDA_ERROR_INVALID_VALUE && launch->shared_bytes && !much &&
         !cuda_allow_shared(queue->gpu, launch)) /* its static shared memory is large */
         result = start_kernel(queue, launch);
+    if (cuda_makes_room(queue->gpu, queue->stream, result))
+        result = start_kernel(queue, launch);
     if (result)
         status = cuda_refused(queue->gpu, launch, result, "cuLaunchKernel");
     return cuda_leave(queue->gpu, status);

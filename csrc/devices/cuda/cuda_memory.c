@@ -17,17 +17,22 @@ enum status cuda_check_memory(struct gpu *gpu, CUresult result, size_t bytes, co
     return status_no_device_memory(name, bytes, free_bytes, "");
 }
 
+bool cuda_makes_room(struct gpu *gpu, CUstream stream, CUresult result) {
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (result != CUDA_ERROR_OUT_OF_MEMORY)
+        return false;
+    /* Memory freed by other queues may still be pending. */
+    if (!cuda.cuStreamIsCapturing(stream, &capture) && !capture)
+        cuda.cuStreamSynchronize(stream);
+    cuda.cuMemPoolTrimTo(gpu->pool, 0);
+    return true;
+}
+
 enum status cuda_alloc_on(struct gpu *gpu, CUstream stream, size_t bytes, CUdeviceptr *pointer) {
     const size_t asked = bytes ? bytes : 1;
-    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     CUresult result = cuda.cuMemAllocFromPoolAsync(pointer, asked, gpu->pool, stream);
-    if (result ==
-        CUDA_ERROR_OUT_OF_MEMORY) { /* memory freed by other queues may still be pending */
-        if (!cuda.cuStreamIsCapturing(stream, &capture) && !capture)
-            cuda.cuStreamSynchronize(stream);
-        cuda.cuMemPoolTrimTo(gpu->pool, 0);
+    if (cuda_makes_room(gpu, stream, result))
         result = cuda.cuMemAllocFromPoolAsync(pointer, asked, gpu->pool, stream);
-    }
     if (result)
         *pointer = 0;
     return cuda_check_memory(gpu, result, bytes, "cuMemAllocFromPoolAsync");

@@ -123,6 +123,9 @@ CUresult cuda_allow_shared(const struct gpu *gpu, const struct device_launch *la
 
 /* Allocates from the GPU's pool, in a stream's order. */
 enum status cuda_alloc_on(struct gpu *gpu, CUstream stream, size_t bytes, CUdeviceptr *pointer);
+/* After a call that ran out of device memory: returns the pool's unused memory to the GPU, so that
+ * the call may be repeated. */
+bool cuda_makes_room(struct gpu *gpu, CUstream stream, CUresult result);
 /* Translates a failed call that may have run out of device memory. */
 enum status cuda_check_memory(struct gpu *gpu, CUresult result, size_t bytes, const char *call);
 /* Copies through the ring; returns false, with nothing done, if another copy uses it or no threads
