@@ -96,6 +96,9 @@ static PyMethodDef module_methods[] = {
      "Make later work of the first stream wait for earlier work of the others."},
     {"wait", (PyCFunction)(void (*)(void))py_wait, METH_FASTCALL,
      "wait($module, device, stream, /)\n--\n\nWait for all work of a stream."},
+    {"transfer", (PyCFunction)(void (*)(void))py_transfer, METH_FASTCALL,
+     "transfer($module, to, target, source_device, source, nbytes, /)\n--\n\n"
+     "Copy bytes between devices of one kind, in the order of both default streams."},
     {"dlpack_export", (PyCFunction)(void (*)(void))py_dlpack_export, METH_FASTCALL,
      "dlpack_export($module, owner, address, shape, code, bits, device_type, device_id, "
      "versioned, read_only, /)\n--\n\nReturn a DLPack capsule of a C-contiguous array, which "

@@ -318,6 +318,7 @@ PyObject *py_order(PyObject *module, PyObject *const *arguments, Py_ssize_t coun
 PyObject *py_owner(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_is_current(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *py_wait(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *py_transfer(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 
 /* py_view.c: an array in a device's memory: its address, its owner, its stream. */
 struct py_view_items {

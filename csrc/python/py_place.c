@@ -329,6 +329,86 @@ PyObject *py_wait(PyObject *module, PyObject *const *arguments, Py_ssize_t count
     return failed ? NULL : Py_NewRef(Py_None);
 }
 
+/* --- copies between devices */
+
+struct transfer {
+    struct py_place to, from;
+    device_address target, source;
+    size_t bytes;
+};
+
+/* Both GPUs' legacy streams wait for the copy, which is on the receiver's. */
+static int transfer_on_streams(struct transfer *transfer) {
+    struct py_place *to = &transfer->to, *from = &transfer->from;
+    if (enter(to, PY_LEGACY))
+        return -1;
+    if (enter(from, PY_LEGACY)) {
+        py_place_close(to);
+        return -1;
+    }
+    const struct device_ops *kind = to->kind;
+    struct device *receiver = to->queue->device, *sender = from->queue->device;
+    enum status status = kind->follow(receiver, sender);
+    if (!status)
+        status = kind->copy(receiver, transfer->target, transfer->source, transfer->bytes);
+    if (!status)
+        status = kind->follow(sender, receiver);
+    if (status)
+        py_raise(to->state, status);
+    py_place_close(from);
+    py_place_close(to);
+    return status ? -1 : 0;
+}
+
+/* One home at a time: two threads that copy in opposite directions would wait for each other. */
+static int transfer_by_host(struct transfer *transfer) {
+    void *host = malloc(transfer->bytes);
+    if (!host) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    const struct device_source source = {.data = host};
+    enum status status = STATUS_OK;
+    int failed = enter(&transfer->from, PY_LEGACY);
+    if (!failed) {
+        struct device *device = transfer->from.queue->device;
+        status = device->ops->copy_out(device, host, transfer->source, transfer->bytes);
+        py_place_close(&transfer->from);
+    }
+    if (!failed && !status && !(failed = enter(&transfer->to, PY_LEGACY))) {
+        struct device *device = transfer->to.queue->device;
+        status = device->ops->copy_in(device, transfer->target, &source, transfer->bytes);
+        py_place_close(&transfer->to);
+    }
+    free(host);
+    if (status)
+        py_raise(transfer->to.state, status);
+    return failed || status ? -1 : 0;
+}
+
+PyObject *py_transfer(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    struct py_state *state = py_state_of(module);
+    struct transfer transfer;
+    if (count != 5) {
+        PyErr_Format(PyExc_TypeError, "transfer() takes 5 positional arguments (%zd given)", count);
+        return NULL;
+    }
+    transfer.target = PyLong_AsUnsignedLongLong(arguments[1]);
+    transfer.source = PyLong_AsUnsignedLongLong(arguments[3]);
+    transfer.bytes = PyLong_AsSize_t(arguments[4]);
+    if (PyErr_Occurred() || find(state, arguments[0], &transfer.to) ||
+        find(state, arguments[2], &transfer.from))
+        return NULL;
+    if (transfer.to.kind != transfer.from.kind) {
+        PyErr_SetString(PyExc_ValueError, "transfer: the devices are of different kinds");
+        return NULL;
+    }
+    if (transfer.bytes && (has_streams(transfer.to.kind) ? transfer_on_streams(&transfer)
+                                                         : transfer_by_host(&transfer)))
+        return NULL;
+    return Py_NewRef(Py_None);
+}
+
 /* --- memory that gpuopt owns */
 
 struct memory {

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from gpuopt.arrays.device_array import DeviceArray
 from gpuopt.catalog.devices import device_name
 
 Engine = Callable[[str, dict[str, Any], dict[str, Any]], Any]
 
 _engine: list[Engine] = []
+_LISTED = 64  # elements that are looked at: a list of numbers may be long
 BLOCKS_LEAST = 1 << 30  # bytes of a host array that is computed in blocks if the device is full
 
 
@@ -32,6 +34,14 @@ def is_several(device: Any) -> bool:
     return isinstance(device, (list, tuple)) or (isinstance(device, str) and device.endswith(":*"))
 
 
+def is_shards(value: Any) -> bool:
+    """Return whether a value is a list or tuple with an array on a device."""
+    return isinstance(value, (list, tuple)) and any(
+        isinstance(each, DeviceArray) or hasattr(type(each), "__cuda_array_interface__")
+        for each in value[:_LISTED]
+    )
+
+
 def entry(
     family: str, names: tuple[str, ...], planner: Callable[..., Any], general: Callable[..., Any]
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -41,7 +51,8 @@ def entry(
     """
 
     def plan(*arguments: Any) -> Any:
-        return None if is_several(arguments[-1]) else planner(*arguments)
+        several = is_several(arguments[-1]) or any(map(is_shards, arguments[:3]))
+        return None if several else planner(*arguments)
 
     def call(*arguments: Any) -> Any:
         found = NotImplemented

@@ -110,6 +110,17 @@ def ahead(
         pool.shutdown(cancel_futures=True)
 
 
+def store(
+    function: Callable[..., Any], target: Any, box: Box, dtype: np.dtype, *given: Any, **how: Any
+) -> None:
+    """Store a call's results in a box of an array, in place where its memory allows that."""
+    place = target[box] if isinstance(target, np.ndarray) and target.dtype == dtype else None
+    if place is not None and place.ndim and place.flags.c_contiguous and place.flags.aligned:
+        function(*given, **how, out=place)
+    else:
+        target[box] = function(*given, **how)
+
+
 class Source:
     """An array in a file, read box by box.
 

@@ -21,7 +21,7 @@ def serve(family: str, arguments: dict[str, Any], options: dict[str, Any]) -> An
         return import_module("gpuopt.scale.group").serve(family, arguments, options)
     if any(is_dask(each) for each in arrays):
         return import_module("gpuopt.scale.dask_arrays").serve(family, arguments, options)
-    if engines.is_several(arguments["device"]):
+    if engines.is_several(arguments["device"]) or any(map(engines.is_shards, arrays)):
         return import_module("gpuopt.scale.several").serve(family, arguments, options)
     if family in _STORED:
         asked = "memory_limit" in options or "progress" in options

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpuopt.families.stencil1d import stencil1d, stencil1d_numbers, stencil1d_problem, stencil_axis
-from gpuopt.scale.boxes import Box, Source
+from gpuopt.scale.boxes import Box, Source, store
 
 
 def beyond(places: np.ndarray, n: int, mode: str) -> np.ndarray:
@@ -93,12 +93,15 @@ class BoxedStencil:
     def _slab(self, box: Box, begin: int, end: int) -> np.ndarray:
         return self.source.read((*box[: self.axis], slice(begin, end), *box[self.axis + 1 :]))
 
-    def run(self, block: np.ndarray, box: Box, device: str | None = None) -> np.ndarray:
-        """Return the results of a box that `read` has read."""
+    def run(self, block: np.ndarray, box: Box, target: Any, device: str | None = None) -> None:
+        """Compute a box that `read` has read, and store its results in the target's box."""
         how = self.how if device is None else {**self.how, "device": device}
-        if self.mode != "constant":
-            return stencil1d(block, self.radius, mode="valid", **how)
+        outputs = box[self.axis].stop - box[self.axis].start
+        if self.mode != "constant" or block.shape[self.axis] == outputs + 2 * self.radius:
+            store(stencil1d, target, box, self.dtype, block, self.radius, mode="valid", **how)
+            return
         left = min(self.radius, box[self.axis].start)  # elements of the halo that exist
         whole = [slice(None)] * len(self.shape)
-        whole[self.axis] = slice(left, left + box[self.axis].stop - box[self.axis].start)
-        return stencil1d(block, self.radius, mode=self.mode, cval=self.cval, **how)[tuple(whole)]
+        whole[self.axis] = slice(left, left + outputs)
+        found = stencil1d(block, self.radius, mode=self.mode, cval=self.cval, **how)
+        target[box] = found[tuple(whole)]

@@ -131,12 +131,13 @@ class Reduction:
         made = reduce(one, op, axis=axis, keepdims=True, dtype=dtype, device="cpu", **options)
         flat = op in PLACES and axis is None
         self = cls(op, shape, axes, flat, keepdims, given, made.dtype, initial, how)
-        if not self._count:  # an error now is better than one in the last task
+        if not self.count:  # an error now is better than one in the last task
             of_nothing(op, (), self.result, initial)
         return self
 
     @property
-    def _count(self) -> int:
+    def count(self) -> int:
+        """Return the elements per result."""
         return math.prod(self.shape[k] for k in self.axes)
 
     @property
@@ -189,6 +190,8 @@ class Reduction:
         op = "sum" if self.op == "mean" else self.op
         if op in ("sum", "prod"):
             options["dtype"] = self._wide
+        if isinstance(chunk, DeviceArray) and kind_of(self.given) == "c":
+            options["dtype"] = self.result  # no device widens complex elements
         if self.initial is None and op == "sum":
             options["initial"] = None
         return Part(self._reduced(chunk, op, options))
@@ -266,8 +269,8 @@ class Reduction:
         elif part.rest is not None:
             exact = np.isfinite(values) & (part.rest != 0)  # keeps negative zeros
             values = np.where(exact, values + part.rest, values)
-        if self.op == "mean" and self._count:
-            values = values / self._count
+        if self.op == "mean" and self.count:
+            values = values / self.count
         values = values.astype(self.result)
         if keep:
             return values

@@ -1,4 +1,4 @@
-"""Calls on several devices of one machine: host arrays cut into slices, and one array per device.
+"""Calls on several devices of one machine: host arrays, cut into slices (lists: see shards.py).
 
 A thread per device calls it. Results of reductions are joined on the host, from unrounded parts in
 the order of the slices, so that the number of devices hardly ever shows.
@@ -17,12 +17,13 @@ import numpy as np
 from gpuopt.arrays import inout
 from gpuopt.arrays.libraries import view_of
 from gpuopt.catalog.devices import available, device as describe_device
-from gpuopt.families.device_calls import asarray
+from gpuopt.families.engines import is_shards
 from gpuopt.families.matmul import matmul, matmul_problem
 from gpuopt.families.reduce_axis import check_out
 from gpuopt.families.transpose import permutation, transpose, transpose_problem
 from gpuopt.families.vectors import add, add_problem, saxpy, saxpy_problem
-from gpuopt.scale.boxes import Box, Source
+from gpuopt.scale import shards
+from gpuopt.scale.boxes import Box, Source, store
 from gpuopt.scale.halo import BoxedStencil
 from gpuopt.scale.partials import Reduction
 from gpuopt.util.errors import DeviceError
@@ -32,7 +33,13 @@ def serve(family: str, arguments: dict[str, Any], options: dict[str, Any]) -> An
     """Return the result of a call with several devices."""
     for name in options:
         raise ValueError(f"{name}: is not for several devices; leave it out, or name one device")
-    devices = devices_of(arguments.pop("device"))
+    device = arguments.pop("device")
+    if any(is_shards(each) for each in arguments.values()):
+        if isinstance(device, str) and not device.endswith(":*"):
+            device = [device]
+        devices = None if device is None else devices_of(device)
+        return shards.serve(family, arguments, devices)
+    devices = devices_of(device)
     return _FAMILIES[family](**arguments, devices=devices)
 
 
@@ -78,7 +85,7 @@ def _host(value: Any, name: str) -> np.ndarray:
     if view is not None:
         raise ValueError(
             f"{name}: is on {view.device}, and `device` names several; pass an array on the host, "
-            "or to reduce a list with one array per device"
+            "or a list with one array per device"
         )
     return inout.array_in(value, name)
 
@@ -119,25 +126,6 @@ def _filled(
 # --- reductions
 
 
-def _shards(value: Any) -> list[Any] | None:
-    """Return a list of arrays on devices as gpuopt's arrays; None for all other values."""
-    if not isinstance(value, (list, tuple)) or not value:
-        return None
-    views = [view_of(each, f"array[{k}]") for k, each in enumerate(value)]
-    if all(view is None for view in views):
-        return None
-    first = views[0]
-    for k, view in enumerate(views):
-        if view is None or first is None:
-            raise TypeError(f"array[{k}]: is on the host, but others are on devices; copy it there")
-        if view.dtype != first.dtype or view.shape[1:] != first.shape[1:] or not view.shape:
-            raise ValueError(
-                f"array[{k}]: has shape {view.shape} and dtype {view.dtype}, but array[0] has "
-                f"{first.shape} and {first.dtype}: all but the first axis must agree"
-            )
-    return [asarray(each) for each in value]
-
-
 def _reduce(
     array: Any,
     op: Any,
@@ -150,31 +138,17 @@ def _reduce(
     block: Any,
     devices: list[str],
 ) -> Any:
-    """Reduce slices of a host array, or the arrays that are on devices, one behind the other."""
+    """Reduce slices of a host array."""
     how: dict[str, Any] = {"variant": variant, "block": block}
     if isinstance(block, tuple):  # as `gpuopt.reduce` passes both
         how["block"], how["blocks"] = block
-    shards = _shards(array)
-    if shards is None:
-        x = _host(array, "array")
-        shape, given = x.shape, x.dtype
-        boxes = _slices(shape, len(devices))
-        pieces = [x[box] for box in boxes]
-        starts = [[each.start for each in box] for box in boxes]
-    else:
-        pieces, given = shards, shards[0].dtype
-        for k, each in enumerate(shards):
-            if each.device not in devices:
-                raise ValueError(
-                    f"array[{k}]: is on {each.device}, which `device` does not name: {devices}"
-                )
-        devices = [each.device for each in shards]
-        ends = np.cumsum([each.shape[0] for each in shards]).tolist()
-        shape = (ends[-1], *shards[0].shape[1:])
-        starts = [[end, *(0 for _ in shape[1:])] for end in (0, *ends[:-1])]
-    planned = Reduction.of(shape, given, op, axis, bool(keepdims), dtype, initial, how)
+    x = _host(array, "array")
+    boxes = _slices(x.shape, len(devices))
+    starts = [[each.start for each in box] for box in boxes]
+    shape = x.shape
+    planned = Reduction.of(shape, x.dtype, op, axis, bool(keepdims), dtype, initial, how)
     parts = _on_each(
-        lambda k, name: planned.part(pieces[k], starts[k], name), devices[: len(pieces)]
+        lambda k, name: planned.part(x[boxes[k]], starts[k], name), devices[: len(boxes)]
     )
     cut = [k for k in range(len(shape)) if len({start[k] for start in starts}) > 1]
     if cut and cut[0] not in planned.axes:
@@ -203,7 +177,7 @@ def _transpose(a: Any, axes: Any, variant: Any, out: Any, block: Any, devices: l
     def work(k: int, device: str) -> None:
         there = tuple(boxes[k][order.index(axis)] for axis in range(x.ndim))
         how = {"variant": variant, "block": block, "device": device}
-        target[boxes[k]] = transpose(x[there], order, **how)
+        store(transpose, target, boxes[k], x.dtype, x[there], order, **how)
 
     _on_each(work, devices[: len(boxes)])
     return result()
@@ -228,7 +202,7 @@ def _stencil1d(
     boxes = _slices(stencil.shape, len(devices))
 
     def work(k: int, device: str) -> None:
-        target[boxes[k]] = stencil.run(stencil.read(boxes[k]), boxes[k], device)
+        stencil.run(stencil.read(boxes[k]), boxes[k], target, device)
 
     _on_each(work, devices[: len(boxes)])
     return result()
@@ -249,7 +223,7 @@ def _vectors(
 
     def work(k: int, device: str) -> None:
         cut = [each[boxes[k]] if isinstance(each, np.ndarray) else each for each in wide]
-        target[boxes[k]] = function(*cut, **how, device=device)
+        store(function, target, boxes[k], problem.dtype, *cut, **how, device=device)
 
     _on_each(work, devices[: len(boxes)])
     return result()
@@ -279,8 +253,9 @@ def _matmul(a: Any, b: Any, variant: Any, out: Any, devices: list[str]) -> Any:
     def work(k: int, device: str) -> None:
         rows = boxes[k][: x.ndim - 1]
         columns = boxes[k][x.ndim - 1 :]
-        product = matmul(x[rows], y[(slice(None), *columns)], variant=variant, device=device)
-        target[boxes[k]] = product
+        operands = x[rows], y[(slice(None), *columns)]
+        how = {"variant": variant, "device": device}
+        store(matmul, target, boxes[k], problem.dtype, *operands, **how)
 
     _on_each(work, devices[: len(boxes)])
     found = result()

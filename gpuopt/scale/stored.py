@@ -21,6 +21,7 @@ from gpuopt.scale.boxes import (
     count,
     extents,
     split,
+    store,
 )
 from gpuopt.scale.halo import BoxedStencil
 from gpuopt.scale.partials import Part, Reduction
@@ -141,13 +142,14 @@ def _transpose(
     shape = tuple(source.shape[k] for k in order)
     target = target_of(out, shape, source.dtype)
     _apart(out, source, "a")
+    how = {"variant": variant, "block": block, "device": device}
     most = max(1, min(limit // 6, BLOCK_MOST) // source.dtype.itemsize)
     size = _even(source.shape, source.chunks, chunks_of(target), order, most)
     boxes = split(source.shape, size, range(len(shape)))
     total = count(source.shape, size)
     for box, read in ahead(source.read, boxes, total, progress, "transposing"):
         there = tuple(box[k] for k in order)
-        target[there] = transpose(read, order, variant=variant, block=block, device=device)
+        store(transpose, target, there, source.dtype, read, order, **how)
         source.release(read)
     return target
 
@@ -208,7 +210,7 @@ def _stencil1d(
     size = extents(work.shape, chunks, most, [*reversed(order)])
     boxes, total = split(work.shape, size, order), count(work.shape, size)
     for box, read in ahead(work.read, boxes, total, progress, "stencil"):
-        target[box] = work.run(read, box)
+        work.run(read, box, target)
     return target
 
 

@@ -23,8 +23,8 @@ int cuda_driver_version(const char **library) {
 }
 
 /* Grants peer GPUs access to the memory pool, which is separate from access between contexts:
- * without it no other library could copy one of our arrays to its GPU. Failure is harmless, since
- * gpuopt itself does not need it. */
+ * without it no other library could copy one of our arrays to its GPU, and our own copies between
+ * GPUs would pass through the host. Failure is harmless. */
 static void pool_share(const struct gpu *gpu) {
     for (int other = 0; other < cuda.device_count; other++) {
         CUmemAccessDesc access = {
@@ -496,19 +496,34 @@ static enum status wait_for_context(struct queue *queue) {
     return cuda_leave(queue->gpu, status);
 }
 
+/* Each call is made in the context of its GPU: every context has a legacy stream. */
+static enum status wait_for_other_gpu(struct queue *queue, struct queue *first) {
+    enum status status = cuda_enter(first->gpu);
+    if (status)
+        return status;
+    status = cuda_check(cuda.cuEventRecord(first->mark, first->stream), "cuEventRecord");
+    if ((status = cuda_leave(first->gpu, status)) || (status = cuda_enter(queue->gpu)))
+        return status;
+    return cuda_leave(queue->gpu, cuda_check(cuda.cuStreamWaitEvent(queue->stream, first->mark, 0),
+                                             "cuStreamWaitEvent"));
+}
+
 static enum status cuda_follow(struct device *device, struct device *other) {
     if (!other)
         return wait_for_context(queue_of(device));
     struct queue *queue = queue_of(device), *first = queue_of(other);
-    if (other->ops != device->ops || first->gpu != queue->gpu)
+    if (other->ops != device->ops)
         return status_fail(STATUS_BAD_VALUE,
-                           "cuda:%d: queues of different devices cannot follow "
-                           "each other",
+                           "cuda:%d: a queue cannot follow one of another kind of device",
                            queue->gpu->ordinal);
     enum status status = cuda_check_uncaptured(queue);
     if (!status)
         status = cuda_check_uncaptured(first);
-    if (status || (status = cuda_enter(queue->gpu)))
+    if (status)
+        return status;
+    if (first->gpu != queue->gpu)
+        return wait_for_other_gpu(queue, first);
+    if ((status = cuda_enter(queue->gpu)))
         return status;
     return cuda_leave(queue->gpu, wait_for_stream(queue, first->stream, first->mark));
 }
