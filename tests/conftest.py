@@ -265,6 +265,19 @@ def fake_cuda(tmp_path_factory):
     return compile_it
 
 
+@pytest.fixture(scope="session")
+def fake_nccl(tmp_path_factory):
+    """Compile fake_nccl.c and return the library."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if not compiler:
+        pytest.skip("there is no C compiler")
+    library = tmp_path_factory.mktemp("nccl") / "libnccl.so.2"
+    source = Path(__file__).with_name("fake_nccl.c")
+    command = [compiler, "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    subprocess.run([*command, "-o", library, source], check=True)
+    return str(library)
+
+
 FORK_WARNING = "ignore:This process:DeprecationWarning"  # since Python 3.12; forks are the subject
 
 

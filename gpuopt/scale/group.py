@@ -6,18 +6,28 @@ of the ranks, so that all of them have the same bits.
 
 from __future__ import annotations
 
+import math
+import os
 import pickle
+import platform
 import sys
 import time
+from collections.abc import Callable
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from gpuopt import _core
 from gpuopt.arrays import inout
+from gpuopt.arrays.device_array import LEGACY, DeviceArray, empty
 from gpuopt.arrays.libraries import view_of
+from gpuopt.families.axis_plan import PLACES
 from gpuopt.families.device_calls import asarray
-from gpuopt.scale.partials import Part, Reduction
+from gpuopt.scale import nccl
+from gpuopt.scale.links import NCCL_LEAST, Move, exchange, flat, rows
+from gpuopt.scale.partials import PART_BYTES, Part, Reduction
 from gpuopt.util.errors import DeviceError
 
 TIMEOUT = 60.0  # seconds
@@ -135,53 +145,138 @@ def _reduce(
     how: dict[str, Any] = {"variant": variant, "block": block, "device": device}
     if isinstance(block, tuple):  # as `gpuopt.reduce` passes both
         how["block"], how["blocks"] = block
-    failed: Exception | None = None
-    part: Part | str
-    mine: dict[str, Any] = {}
-    try:
+    made: list[Any] = []
+
+    def described() -> dict[str, Any]:
         x = inout.array_in(array, "array") if view_of(array, "array") is None else asarray(array)
         if not x.ndim:
             raise ValueError("array: has no axis along which ranks have slices; reshape it to (1,)")
         some = (max(1, x.shape[0]), *x.shape[1:])  # the whole is not empty because a slice is
         planned = Reduction.of(some, x.dtype, op, axis, bool(keepdims), dtype, initial, how)
-        mine = {
+        made.append(x)
+        return {
             "op": op,
             "shape": x.shape,
             "dtype": str(x.dtype),
             "axes": (planned.axes, planned.flat, planned.keepdims),
             "result": str(planned.result),
+            "gpu": _gpu(x),
         }
-    except Exception as error:  # the others must learn of it: they wait for this rank
-        failed, mine = error, {"error": f"{type(error).__name__}: {error}"}
-    headers = [pickle.loads(each) for each in ranks.gather(pickle.dumps(mine), timeout)]
-    if failed is not None:
-        raise failed
-    _agree(headers, ranks.rank)
+
+    headers = _shared(ranks, timeout, described)
+    x = made[0]
+    _agree(headers)
     lengths = [header["shape"][0] for header in headers]
     shape = (sum(lengths), *x.shape[1:])
     planned = Reduction.of(shape, x.dtype, op, axis, bool(keepdims), dtype, initial, how)
+    total = math.prod(planned.kept_shape) * PART_BYTES
+    if 0 in planned.axes and all(lengths) and total >= NCCL_LEAST and _on_gpus(headers, op):
+        return planned.finish(_joined_on_gpus(ranks, planned, x, headers, timeout))
     start = [sum(lengths[: ranks.rank]), *(0 for _ in x.shape[1:])]
-    try:
-        part = planned.part(x, start)
-    except Exception as error:
-        failed, part = error, f"{type(error).__name__}: {error}"
-    parts = [pickle.loads(each) for each in ranks.gather(pickle.dumps(part), timeout)]
-    if failed is not None:
-        raise failed
-    for rank, each in enumerate(parts):
-        if isinstance(each, str):
-            raise DeviceError(f"group: rank {rank} failed: {each}")
+    parts = _shared(ranks, timeout, lambda: planned.part(x, start))
     if 0 in planned.axes or any(each.values is None for each in parts):
         return planned.finish(planned.join(parts))
     found = np.concatenate([planned.finish(each, keep=True) for each in parts])
     return found.reshape(planned.squeezed(found.shape))
 
 
-def _agree(headers: list[dict[str, Any]], mine: int) -> None:
-    """Raise where a rank failed, or makes another call than rank 0."""
-    for rank, header in enumerate(headers):
-        if "error" in header:
-            raise DeviceError(f"group: rank {rank} failed: {header['error']}")
+def _shared(ranks: _Mpi | _Torch, timeout: float, work: Callable[[], Any]) -> list[Any]:
+    """Return what every rank's `work` returned; all ranks raise if one of them did."""
+    failed: Exception | None = None
+    mine: Any = None
+    try:
+        mine = work()
+    except Exception as error:  # the others must learn of it: they wait for this rank
+        failed = error
+    text = None if failed is None else f"{type(failed).__name__}: {failed}"
+    found = [pickle.loads(each) for each in ranks.gather(pickle.dumps((text, mine)), timeout)]
+    causes = [f"rank {rank} failed: {text}" for rank, (text, _) in enumerate(found) if text]
+    if failed is not None and (len(causes) == 1 or not isinstance(failed, DeviceError)):
+        raise failed
+    if causes:
+        raise DeviceError(f"group: {'; '.join(causes)}")
+    return [each for _, each in found]
+
+
+# --- results that travel between GPUs
+
+
+def _gpu(x: Any) -> str | None:
+    """Return what identifies the GPU of an array among all ranks; None where NCCL cannot serve."""
+    if not isinstance(x, DeviceArray) or not x.device.startswith("cuda:"):
+        return None
+    if nccl.library() is None:
+        return None
+    number = int(x.device[5:])
+    visible = [each for each in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if each]
+    return f"{platform.node()} {visible[number] if number < len(visible) else number}"
+
+
+def _on_gpus(headers: list[dict[str, Any]], op: str) -> bool:
+    """Return whether each rank has a GPU of its own, with NCCL."""
+    gpus = [header["gpu"] for header in headers]
+    return None not in gpus and len(set(gpus)) == len(gpus) > 1 and op not in PLACES
+
+
+_communicators: dict[Any, nccl.Communicator] = {}
+
+
+def _communicator(
+    ranks: _Mpi | _Torch, headers: list[dict[str, Any]], ordinal: int, timeout: float
+) -> nccl.Communicator:
+    """Return the ranks' communicator, which all of them have or make."""
+    key = os.getpid(), ranks.rank, tuple(header["gpu"] for header in headers)
+    known = _communicators.get(key)
+    usable = known is not None and not known.dead
+    made = _shared(ranks, timeout, lambda: (usable, nccl.unique_id() if ranks.rank == 0 else b""))
+    if known is None or not all(each for each, _ in made):
+        identity = made[0][1]
+
+        def join() -> None:
+            _communicators[key] = nccl.join(identity, ranks.rank, ranks.size, ordinal, timeout)
+
+        _shared(ranks, 2 * timeout, join)
+    return _communicators[key]
+
+
+def _joined_on_gpus(
+    ranks: _Mpi | _Torch,
+    planned: Reduction,
+    x: DeviceArray,
+    headers: list[dict[str, Any]],
+    timeout: float,
+) -> Part:
+    """Join parts by NCCL: each rank joins a slice of the results, and sends it to all others."""
+    parts: list[DeviceArray] = []
+    _shared(ranks, timeout, lambda: parts.append(flat(planned.part_on_device(x))))
+    (part,), me = parts, ranks.rank
+    link = _communicator(ranks, headers, int(x.device[5:]), timeout)
+    bounds = [part.size * r // ranks.size for r in range(ranks.size + 1)]
+    slices = [rows(part, begin, end) for begin, end in pairwise(bounds)]
+    room = empty((ranks.size, *slices[me].shape), part.dtype, x.device)
+    whole = empty(part.shape, part.dtype, x.device)
+
+    def exchanged(sent: list[DeviceArray], received: list[DeviceArray]) -> None:
+        messages = [
+            nccl.Message(me, r, each.address, each.nbytes, sends)
+            for sends, arrays in ((True, sent), (False, received))
+            for r, each in enumerate(arrays)
+            if r != me and each.nbytes
+        ]
+        exchange([Move(sent[me], received[me])])
+        link.run(messages, timeout, lambda: _core.wait(x.device, LEGACY))
+
+    def joined() -> Any:
+        exchanged(slices, [rows(room, r, r + 1) for r in range(ranks.size)])
+        mine = planned.joined_on_device(room) if bounds[me + 1] > bounds[me] else slices[me]
+        exchanged([mine] * ranks.size, [rows(whole, a, b) for a, b in pairwise(bounds)])
+
+    _shared(ranks, 2 * timeout, joined)
+    return Part(whole.get().reshape(planned.kept_shape))
+
+
+def _agree(headers: list[dict[str, Any]]) -> None:
+    """Raise where a rank makes another call than rank 0."""
     first = headers[0]
     for rank, header in enumerate(headers):
         for name in ("op", "dtype", "axes", "result"):

@@ -33,6 +33,11 @@ def reshaped(array: DeviceArray, shape: tuple[int, ...], offset: int = 0) -> Dev
     )
 
 
+def flat(array: DeviceArray) -> DeviceArray:
+    """Return the elements as one axis, in the same memory."""
+    return reshaped(array, (array.size,))
+
+
 def exchange(moves: Sequence[Move]) -> None:
     """Queue copies in the order of the devices' default streams.
 

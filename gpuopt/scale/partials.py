@@ -18,7 +18,11 @@ from gpuopt.arrays.dtypes import kind_of
 from gpuopt.families.axis_plan import PLACES
 from gpuopt.families.reduce import reduce
 from gpuopt.families.reduce_axis import axes_of, check_op, first_of, of_nothing, with_initial
+from gpuopt.families.vectors import saxpy
+from gpuopt.scale.links import Move, exchange, reshaped
 from gpuopt.util.float_state import in_default_float_state
+
+PART_BYTES = 8  # of a part of a result
 
 _JOINS = {
     "min": np.minimum,
@@ -190,8 +194,8 @@ class Reduction:
         op = "sum" if self.op == "mean" else self.op
         if op in ("sum", "prod"):
             options["dtype"] = self._wide
-        if isinstance(chunk, DeviceArray) and kind_of(self.given) == "c":
-            options["dtype"] = self.result  # no device widens complex elements
+        if isinstance(chunk, DeviceArray):
+            options |= self._wide_on_device
         if self.initial is None and op == "sum":
             options["initial"] = None
         return Part(self._reduced(chunk, op, options))
@@ -237,6 +241,41 @@ class Reduction:
             values = chunk[tuple(each.reshape(()) for each in reversed(coordinates))]
         values = values if hasattr(values, "reshape") else np.asarray(values)
         return Part(values.reshape(index.shape), place + index * 0)
+
+    def part_on_device(self, chunk: DeviceArray) -> DeviceArray:
+        """Reduce a chunk with one element or more per result; its unrounded parts stay there."""
+        op = "sum" if self.op == "mean" else self.op
+        return reduce(chunk, op, axis=self.axes, **self._wide_on_device, **self.how)
+
+    def joined_on_device(self, parts: DeviceArray) -> DeviceArray:
+        """Join parts along the first axis, unrounded and without `initial`."""
+        op = {"mean": "sum", "count": "sum"}.get(self.op, self.op)
+        return reduce(parts, op, axis=0, **self._wide_on_device)
+
+    @property
+    def joins_on_devices(self) -> bool:
+        """Return whether devices can join parts and finish them."""
+        # Vectors are neither indexed nor, if complex, scaled there.
+        return self.op not in PLACES and (self.op != "mean" or kind_of(self.result) != "c")
+
+    def finish_on_device(self, joined: DeviceArray, target: DeviceArray) -> None:
+        """Store results, rounded once, in an array of the same size."""
+        flat = reshaped(joined, (joined.size, 1))
+        options = {} if self.initial is ... else {"initial": self.initial}
+        if self.op == "mean":
+            flat = reshaped(saxpy(1 / self.count, joined, 0.0), flat.shape)
+        op = {"mean": "sum", "count": "sum"}.get(self.op, self.op)
+        wide = reduce(flat, op, axis=1, **self._wide_on_device, **options)
+        if wide.dtype != self.result:
+            wide = reduce(reshaped(wide, flat.shape), "sum", axis=1, dtype=self.result)
+        exchange([Move(wide, target)])
+
+    @property
+    def _wide_on_device(self) -> dict[str, Any]:
+        if self.op not in ("sum", "mean", "prod"):
+            return {}
+        # No device widens complex elements.
+        return {"dtype": self.result if kind_of(self.result) == "c" else self._wide}
 
     @in_default_float_state
     def join(self, parts: Iterable[Part]) -> Part:

@@ -16,9 +16,7 @@ import numpy as np
 
 from gpuopt.arrays import inout
 from gpuopt.arrays.device_array import DeviceArray, empty, make
-from gpuopt.arrays.dtypes import kind_of
 from gpuopt.arrays.libraries import View, view_of
-from gpuopt.families.axis_plan import PLACES
 from gpuopt.families.device_axes import compact, strides_of
 from gpuopt.families.device_calls import asarray
 from gpuopt.families.engines import is_shards
@@ -28,7 +26,7 @@ from gpuopt.families.stencil1d import stencil1d, stencil1d_problem, stencil_axis
 from gpuopt.families.transpose import permutation, transpose, transpose_problem
 from gpuopt.families.vectors import add, saxpy
 from gpuopt.scale.halo import beyond
-from gpuopt.scale.links import Move, exchange, reshaped, rows
+from gpuopt.scale.links import Move, exchange, flat, rows
 from gpuopt.scale.partials import Reduction
 
 
@@ -152,8 +150,7 @@ def _reduce(
         how |= {"axis": axis, "keepdims": keepdims, "dtype": dtype, **given}
         return [_result(shards, k, reduce(each, op, **how)) for k, each in enumerate(shards.arrays)]
     shape = planned.squeezed(planned.kept_shape)
-    complex_mean = op == "mean" and kind_of(planned.result) == "c"  # saxpy scales no complex
-    if not shape or op in PLACES or complex_mean or not all(shards.shape):
+    if not shape or not planned.joins_on_devices or not all(shards.shape):
         return _joined_on_host(planned, shards, shape)
     return _joined_on_devices(planned, shards, shape)
 
@@ -184,13 +181,7 @@ def _joined_on_host(planned: Reduction, shards: Shards, shape: tuple[int, ...]) 
 
 def _joined_on_devices(planned: Reduction, shards: Shards, shape: tuple[int, ...]) -> list[Any]:
     """Let each device join a slice of the results from all devices' parts."""
-    op = "sum" if planned.op == "mean" else planned.op
-    sums = op in ("sum", "prod")
-    floats = kind_of(planned.result) == "f"
-    wide = np.dtype(np.float64) if sums and floats else planned.result
-    typed = {"dtype": wide} if sums else {}  # unrounded parts
-    arrays = [each for each in shards.arrays if each.shape[0]]
-    parts = [reduce(each, op, axis=planned.axes, **typed, **planned.how) for each in arrays]
+    parts = [planned.part_on_device(each) for each in shards.arrays if each.shape[0]]
     count, row = len(parts), math.prod(shape[1:])
     bounds = [row * each for each in _cut(shape[0], len(shards.arrays))]
     gathered, moves = [], []
@@ -198,24 +189,15 @@ def _joined_on_devices(planned: Reduction, shards: Shards, shape: tuple[int, ...
         room = empty((count, end - begin), parts[0].dtype, device)
         gathered.append(room)
         for k, part in enumerate(parts):
-            piece = rows(reshaped(part, (part.size,)), begin, end)
+            piece = rows(flat(part), begin, end)
             moves.append(Move(piece, rows(room, k, k + 1)))
     exchange(moves)
-    join = {"count": "sum"}.get(op, op)
-    given = {} if planned.initial is ... else {"initial": planned.initial}
     found = []
     for k, room in enumerate(gathered):
         some = (room.shape[1] // max(1, row), *shape[1:])
         made, target = shards.empty(k, some, planned.result)
         if target.nbytes:
-            one = reduce(room, join, axis=0, **typed, **given)
-            if planned.op == "mean":
-                one = saxpy(1 / planned.count, one, 0.0)
-            if one.dtype == planned.result:
-                exchange([Move(one, target)])
-            else:  # rounds once
-                flat = reshaped(target, (target.size,))
-                reduce(reshaped(one, (one.size, 1)), "sum", axis=1, out=flat, dtype=planned.result)
+            planned.finish_on_device(planned.joined_on_device(room), target)
         found.append(made)
     return found
 
