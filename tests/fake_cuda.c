@@ -16,7 +16,7 @@
  * where a kernel's first argument points), "captured" (the stream of which a graph is being made:
  *   the story tells of its memory, a wait for it fails), "foreign" (a stream of another context
  *   than the current one: of "context", a device's number, or 64 more for another context of that
- *   device);
+ *   device), "excused" (streams may use memory in any order, as a module's user may ask);
  * - fake_cuda_get(what): "live" objects, "depth" of contexts, "used" bytes, "calls", "shared" bytes
  *   that a block may have, the thread's capture "mode", whether a
  *   graph is "spoilt", "waits" for streams;
@@ -60,6 +60,8 @@ static __thread long depth;
 static long spoilt;               /* a graph */
 static __thread int capture_mode; /* 0: global, 2: relaxed */
 
+#include "fake_cuda_order.h"
+
 void fake_cuda_fail(const char *name, int code, long nth) {
     snprintf(failing, sizeof failing, "%s", name);
     failure = code;
@@ -95,6 +97,8 @@ void fake_cuda_set(const char *what, long long value) {
         captured = (void *)(intptr_t)value, captures += value != 0;
     if (!strcmp(what, "foreign"))
         foreign = (void *)(intptr_t)value;
+    if (!strcmp(what, "excused"))
+        order.excused = (int)value;
     if (!strcmp(what, "context"))
         context_of_foreign = value;
 }
@@ -151,7 +155,7 @@ static void note_captured(const char *what, void *stream) {
 
 static void *object(void) {
     live++;
-    return malloc(1);
+    return calloc(1, sizeof(struct order_clock)); /* an event holds one */
 }
 static void gone(void *each) {
     live--;
@@ -311,6 +315,8 @@ static result cuMemAllocFromPoolAsync(uint64_t *address, size_t bytes, void *poo
         live++;
     }
     *address = (uint64_t)(uintptr_t)(header + 1);
+    if (!captured || stream != captured)
+        order_made(*address, bytes, stream, 0);
     return OK;
 }
 static result cuMemFreeAsync(uint64_t address, void *stream) {
@@ -326,7 +332,7 @@ static result cuMemFreeAsync(uint64_t address, void *stream) {
         kept += keeps ? (long long)header->bytes : 0;
         live--;
     }
-    free(header);
+    order_freed(address, header, stream);
     return fails(__func__);
 }
 static result cuMemHostAlloc(void **memory_, size_t bytes, unsigned flags) {
@@ -334,11 +340,13 @@ static result cuMemHostAlloc(void **memory_, size_t bytes, unsigned flags) {
     NOT_IN_A_CAPTURE;
     (void)flags;
     *memory_ = malloc(bytes);
+    order_made((uintptr_t)*memory_, bytes, NULL, 1);
     live++;
     return OK;
 }
 static result cuMemFreeHost(void *each) {
-    gone(each);
+    live--;
+    order_freed((uintptr_t)each, each, NULL);
     return fails(__func__);
 }
 static result cuPointerGetAttribute(int *value, int attribute, uint64_t address) {
@@ -350,31 +358,34 @@ static result cuPointerGetAttribute(int *value, int attribute, uint64_t address)
 static result cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void *stream) {
     MAY_FAIL;
     note("copy", stream);
+    order_copy(stream, to, from, "a copy");
     if (!lose)
         memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
     return OK;
 }
 static result cuMemcpyHtoDAsync(uint64_t to, const void *from, size_t bytes, void *stream) {
     MAY_FAIL;
-    (void)stream;
+    order_copy(stream, to, (uintptr_t)from, "a copy");
     memcpy((void *)(uintptr_t)to, from, bytes);
     return OK;
 }
 static result cuMemcpyDtoHAsync(void *to, uint64_t from, size_t bytes, void *stream) {
     MAY_FAIL;
-    (void)stream;
+    order_copy(stream, (uintptr_t)to, from, "a copy");
     memcpy(to, (void *)(uintptr_t)from, bytes);
     return OK;
 }
 static result cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void *stream) {
     MAY_FAIL;
     note_captured("fill", stream);
+    order_copy(stream, to, to, "a fill");
     memset((void *)(uintptr_t)to, value, bytes);
     return OK;
 }
 static result cuMemsetD32Async(uint64_t to, uint32_t value, size_t words, void *stream) {
     MAY_FAIL;
     note_captured("fill", stream);
+    order_copy(stream, to, to, "a fill");
     for (size_t i = 0; i < words; i++)
         memcpy((char *)(uintptr_t)to + i * sizeof value, &value, sizeof value);
     return OK;
@@ -383,16 +394,23 @@ static result cuStreamCreate(void **stream, unsigned flags) {
     MAY_FAIL;
     (void)flags;
     *stream = object();
+    order_stream_made(*stream);
     return OK;
 }
 static result cuStreamDestroy(void *stream) {
+    order_stream_gone(stream);
     gone(stream);
     return fails(__func__);
 }
 static result cuStreamQuery(void *stream) {
     MAY_FAIL;
     NOT_IN_A_CAPTURE;
-    return stream == captured && captured ? spoil() : busy ? NOT_READY : OK;
+    if (stream == captured && captured)
+        return spoil();
+    if (busy || order_is_slow(stream))
+        return NOT_READY;
+    order_stream_seen(stream);
+    return OK;
 }
 static result cuStreamGetCtx(void *stream, void **context) {
     MAY_FAIL;
@@ -459,12 +477,14 @@ static result cuStreamSynchronize(void *stream) {
         return spoil();
     for (int wait = 0; busy && wait < 300; wait++)
         usleep(10000);
+    order_stream_seen(stream);
     return OK;
 }
 static result cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
     MAY_FAIL;
-    (void)flags, (void)event;
+    (void)flags;
     note("wait", stream);
+    order_wait(stream, event);
     return OK;
 }
 static result cuEventCreate(void **event, unsigned flags) {
@@ -479,26 +499,30 @@ static result cuEventDestroy(void *event) {
 }
 static result cuEventRecord(void *event, void *stream) {
     MAY_FAIL;
-    (void)event, (void)stream;
+    order_record(event, stream);
     return OK;
 }
 /* All streams of the context: the story tells that. */
 static result cuCtxRecordEvent(void *context, void *event) {
     MAY_FAIL;
-    (void)context, (void)event;
+    (void)context;
     note("all", NULL);
+    order_record_all(event);
     return OK;
 }
 static result cuCtxSynchronize(void) {
     MAY_FAIL;
     note("idle", NULL);
+    order_all_seen();
     return OK;
 }
 static result cuEventQuery(void *event) {
     MAY_FAIL;
     NOT_IN_A_CAPTURE;
-    (void)event;
-    return busy ? NOT_READY : OK;
+    if (busy)
+        return NOT_READY;
+    order_event_seen(event);
+    return OK;
 }
 static result cuEventElapsedTime(float *milliseconds, void *begin, void *end) {
     MAY_FAIL;
@@ -540,7 +564,7 @@ static result cuModuleGetFunction(void **function, void *module, const char *nam
         strncmp(name, "vector_", 7) && strncmp(name, "stencil1d_", 10) &&
         strncmp(name, "matmul_", 7))
         return NOT_FOUND;
-    *function = strdup(name); /* for ever, as a module's functions are */
+    *function = order_kernel(name); /* for ever, as a module's functions are */
     return OK;
 }
 static result cuFuncGetAttribute(int *value, int attribute, void *function) {
@@ -626,6 +650,7 @@ static result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, u
     note("launch", stream);
     if (!grid_x || !block_x || block_x * block_y * block_z > 1024 || shared > shared_allowed)
         return 1; /* CUDA_ERROR_INVALID_VALUE */
+    order_launch(stream, function, arguments);
     compute(function, grid_x, arguments);
     return OK;
 }

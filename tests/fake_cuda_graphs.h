@@ -15,6 +15,7 @@ struct graph {
         const char *name;
         unsigned blocks;
         uint64_t values[MOST_VALUES];
+        void **all; /* copies of all arguments, for the check of the order; kept for ever */
     } nodes[MOST_NODES];
 };
 /* How many arguments of a kernel are read, all of 8 bytes but the third of micro_advance. */
@@ -43,6 +44,7 @@ static result cuGraphAddKernelNode(void **added, struct graph *graph, void *cons
     const int micro_steps = !strcmp(node->function, "micro_advance_uint32") ? 2 : -1;
     for (int i = 0; i < values_of(node->function); i++)
         memcpy(&graph->nodes[graph->count].values[i], node->arguments[i], i == micro_steps ? 4 : 8);
+    graph->nodes[graph->count].all = order_arguments(node->function, node->arguments);
     graph->count++;
     return OK;
 }
@@ -67,6 +69,7 @@ static result cuGraphLaunch(struct graph *ready, void *stream) {
         void *arguments[MOST_VALUES];
         for (int k = 0; k < MOST_VALUES; k++)
             arguments[k] = &ready->nodes[i].values[k];
+        order_launch(stream, (void *)ready->nodes[i].name, ready->nodes[i].all);
         compute(ready->nodes[i].name, ready->nodes[i].blocks, arguments);
     }
     return OK;

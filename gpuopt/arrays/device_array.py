@@ -193,6 +193,7 @@ class DeviceArray:
         current = not self.nbytes or _core.is_current("cuda", self.address)
         if not current:  # the consumer would wait for another device's default stream
             _core.wait(self.device, LEGACY)
+        self._lend()  # the protocol does not tell on which stream the consumer works
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
@@ -201,6 +202,11 @@ class DeviceArray:
             "version": 3,
             "stream": LEGACY if current else None,
         }
+
+    def _lend(self) -> None:
+        """Allow for a library that lets go of the memory while uses on its stream are in flight."""
+        if isinstance(self._view.holder, _core.Memory):
+            self._view.holder.lend()
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's device type and number."""
@@ -229,9 +235,8 @@ class DeviceArray:
             raise ValueError("stream: 0 is ambiguous; use 1 (legacy) or 2 (per-thread default)")
         if stream not in (None, -1, LEGACY):
             _core.order(self.device, (operator.index(stream), LEGACY))
-            # On a stream of its own a library may let go of memory while uses are in flight.
-            if isinstance(self._view.holder, _core.Memory):
-                self._view.holder.lend()
+        if stream not in (None, LEGACY):
+            self._lend()
         code = BFLOAT if is_bfloat16(self.dtype) else CODES[self.dtype.kind]
         width = 8 * self.dtype.itemsize
         return _core.dlpack_export(

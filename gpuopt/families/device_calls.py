@@ -371,6 +371,8 @@ def resident_plan(
             before.append(copy_step(layout_of(view), view.dtype, len(inputs)))
         same = in_place and straight and view.shape == call.shape
         inputs.append((places[names[number]], 0, nbytes, reach_of(view, in_place=same)))
+    if any(isinstance(each, np.ndarray) for each in call.inputs):
+        _core.wait(first.device, LEGACY)  # no call waits for its constants
     return there_plan(
         first.device,
         call.kernel,

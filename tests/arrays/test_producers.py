@@ -632,7 +632,7 @@ def test_failed_call_still_orders_the_other_streams(fake_cuda):
             return gpuopt.reduce(Interface(array, 0x5500), variant=7, out=Interface(out, 0x6600))
         call()
         forget()
-        fake.fake_cuda_fail(b"cuLaunchKernel", 2, 2)
+        fake.fake_cuda_fail(b"cuLaunchKernel", 999, 2)
         caught(gpuopt.DeviceError, call, "cuLaunchKernel")
         assert story().endswith("launch 5500;wait 6600;"), story()
     """
