@@ -1,9 +1,11 @@
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, final, overload
+from typing import Any, TypeVar, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 __version__: str
 
@@ -68,7 +70,13 @@ def dlpack_take(
 def know(type: type, library: Any, /) -> bool: ...
 @overload
 def know(
-    type: type, library: Any, dtypes: dict[int, np.dtype], to_dtype: Callable[[np.dtype], Any], /
+    type: type,
+    library: Any,
+    dtypes: dict[int, np.dtype],
+    to_dtype: dict[np.dtype, Any],
+    make: Callable[..., Any] | None,
+    increment: Callable[..., Any] | None,
+    /,
 ) -> bool: ...
 @overload
 def know(type: type, library: Any, base: type, current_stream: Callable[[int], Any], /) -> bool: ...
@@ -242,4 +250,5 @@ class Entry:
         viewer: Callable[[Any, str], View | None],
     ) -> None: ...
     def run(self, *arguments: Any) -> Any: ...
+    def front(self, function: _Function, /) -> _Function: ...
     def clear_cache(self) -> None: ...

@@ -45,6 +45,7 @@ struct ops_queue {
         device_address at[OPS_BLOCKS_KEPT];
         int count;
     } blocks[OPS_BLOCK_CLASSES]; /* freed memory, by size */
+    struct ops_found_ways *ways; /* of ops_matmul_any.c; NULL: none yet */
     struct ops_repeated {
         struct ops_step step;
         unsigned times;             /* equal launches in a row */

@@ -262,8 +262,8 @@ static void try_all_dots(const struct machine *machine, const struct matmul_plan
     try_dots(machine, plan, THREAD_BITS, best);
 }
 
-bool ops_matmul_way(const struct ops_queue *queue, const struct ops_choice *choice,
-                    const struct ops_problem *problem, int rung, struct matmul_way *way) {
+static bool find_way(const struct ops_queue *queue, const struct ops_choice *choice,
+                     const struct ops_problem *problem, int rung, struct matmul_way *way) {
     const struct machine machine = machine_of(queue, choice);
     const struct matmul_plan plan = described(problem);
     memset(way, 0, sizeof *way);
@@ -273,6 +273,40 @@ bool ops_matmul_way(const struct ops_queue *queue, const struct ops_choice *choi
     }
     if (rung != MATMUL_DOTS_RUNG)
         try_all_patches(&machine, choice, &plan, way);
+    return way->rung != 0;
+}
+
+/* A search takes as long as the rest of a small product's call: a queue keeps the last ones. */
+struct ops_found_ways {
+    struct {
+        const struct reg_signature *signature;
+        int rung;
+        uint64_t numbers[OPS_NUMBERS_MAX];
+        struct matmul_way way;
+    } of[8];
+};
+
+bool ops_matmul_way(struct ops_queue *queue, const struct ops_choice *choice,
+                    const struct ops_problem *problem, int rung, struct matmul_way *way) {
+    const uint64_t *numbers = problem->numbers;
+    const size_t places = sizeof queue->ways->of / sizeof *queue->ways->of;
+    const uint64_t place = (numbers[0] + 3 * numbers[1] + 5 * numbers[2] + numbers[COUNT]) % places;
+    const size_t bytes =
+        (COUNT + 1 + (numbers[COUNT] ? 1 + 3 * numbers[COUNT] : 0)) * sizeof *numbers;
+    if (!queue->ways)
+        queue->ways = calloc(1, sizeof *queue->ways);
+    if (!queue->ways || ops_tuned(choice, OPS_TUNING_matmul_patch_shape) ||
+        ops_tuned(choice, OPS_TUNING_matmul_slices))
+        return find_way(queue, choice, problem, rung, way);
+    if (queue->ways->of[place].signature != choice->signature ||
+        queue->ways->of[place].rung != rung ||
+        memcmp(queue->ways->of[place].numbers, numbers, bytes) != 0) {
+        queue->ways->of[place].signature = choice->signature;
+        queue->ways->of[place].rung = rung;
+        memcpy(queue->ways->of[place].numbers, numbers, bytes);
+        find_way(queue, choice, problem, rung, &queue->ways->of[place].way);
+    }
+    *way = queue->ways->of[place].way;
     return way->rung != 0;
 }
 

@@ -110,6 +110,7 @@ void ops_close(struct ops_queue *queue) {
         ops->unpin(queue->device, queue->word);
     forget_blocks(queue);
     ops->close(queue->device);
+    free(queue->ways);
     free(queue);
 }
 

@@ -19,7 +19,8 @@ static int module_exec(PyObject *module) {
     Py_XDECREF(numpy);
     if (PyErr_Occurred() || py_recording_add(module, state) || py_errors_add(module, state) ||
         py_bench_add(module, state) || py_module_add(module) || py_memory_add(module, state) ||
-        py_view_add(module, state) || py_plan_add(module, state) || py_entry_add(module))
+        py_view_add(module, state) || py_plan_add(module, state) || py_entry_add(module) ||
+        py_front_add(module, state))
         return -1;
     return PyModule_AddStringConstant(module, "__version__", GPUOPT_VERSION);
 }
@@ -39,6 +40,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
     Py_VISIT(state->bench_type);
     Py_VISIT(state->view_type);
     Py_VISIT(state->plan_type);
+    Py_VISIT(state->front_type);
     Py_VISIT(state->memory_type);
     Py_VISIT(state->recording);
     return py_known_traverse(state->known, visit, arg);
@@ -59,6 +61,7 @@ static int module_clear(PyObject *module) {
     Py_CLEAR(state->bench_type);
     Py_CLEAR(state->view_type);
     Py_CLEAR(state->plan_type);
+    Py_CLEAR(state->front_type);
     Py_CLEAR(state->memory_type);
     Py_CLEAR(state->recording);
     py_known_clear(state);
@@ -108,9 +111,11 @@ static PyMethodDef module_methods[] = {
      "Consume a DLPack capsule: (holder, address, shape, strides in elements or None, code, bits, "
      "lanes, device_type, device_id, read_only)."},
     {"know", (PyCFunction)(void (*)(void))py_know, METH_FASTCALL,
-     "know($module, type, library, dtypes=None, /)\n--\n\n"
-     "Let calls recognise arrays of a type: gpuopt's own or, with DLPack's dtypes (a dict from\n"
-     "code << 8 | bits), one with the C exchange API. Return whether they do."},
+     "know($module, type, library, /, *how)\n--\n\n"
+     "Let calls recognise arrays of a type without Python code: gpuopt's own; with a base class "
+     "and\n"
+     "its function of the current stream, by their attributes; with two dicts of dtypes and two\n"
+     "functions, by DLPack's C exchange API (call/py_known.c). Return whether they do."},
     {"borrow", py_borrow, METH_O,
      "borrow($module, value, /)\n--\n\n"
      "Return the View of an array of such a type on a GPU, on its library's current stream, or\n"

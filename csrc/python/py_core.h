@@ -75,7 +75,7 @@ struct py_state {
     PyObject *masked_array;      /* numpy.ma.MaskedArray, at first use */
     PyObject *copyto;            /* numpy.copyto */
     PyObject *quiet, *quiet_run; /* of py_quietly, at first use */
-    PyObject *bench_type, *view_type, *plan_type;
+    PyObject *bench_type, *view_type, *plan_type, *front_type;
     PyObject *memory_type;
     struct py_known *known;            /* of py_known.c; NULL: not made yet */
     PyObject *gpu_names[PY_GPU_NAMES]; /* "cuda:0" and so on, at first use */
@@ -149,8 +149,9 @@ PyObject *py_host_threads(PyObject *module, PyObject *nothing);
 PyObject *py_device_count(PyObject *module, PyObject *kind);
 PyObject *py_device_info(PyObject *module, PyObject *name);
 
-/* call/py_entry.c and call/py_plan.c */
+/* call/py_entry.c, call/py_plan.c, call/py_front.c */
 int py_entry_add(PyObject *module);
+int py_front_add(PyObject *module, struct py_state *state);
 int py_plan_add(PyObject *module, struct py_state *state);
 
 /* py_choice.c: derives device, rung and signature of a call. */
@@ -344,7 +345,7 @@ const struct dl_exchange *py_exchange(PyObject *type);
 PyObject *py_exchange_view(struct py_state *state, const struct dl_exchange *exchange,
                            PyObject *value, PyObject *library, PyObject *dtypes);
 int py_exchange_address(const struct dl_exchange *exchange, PyObject *value,
-                        unsigned long long *address);
+                        unsigned long long *address, int32_t *device);
 /* A new reference to "cuda:0" or the like. */
 PyObject *py_gpu_name(struct py_state *state, int32_t index);
 

@@ -316,10 +316,12 @@ PyObject *py_exchange_view(struct py_state *state, const struct dl_exchange *exc
 }
 
 int py_exchange_address(const struct dl_exchange *exchange, PyObject *value,
-                        unsigned long long *address) {
+                        unsigned long long *address, int32_t *device) {
     struct dl_tensor tensor = {0};
     if (exchange->borrow(value, &tensor))
         return -1;
     *address = (unsigned long long)(uintptr_t)tensor.data + tensor.byte_offset;
+    if (device)
+        *device = tensor.device_id;
     return 0;
 }

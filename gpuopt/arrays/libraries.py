@@ -80,6 +80,19 @@ def _to_torch(dtype: np.dtype) -> Any:
     return getattr(sys.modules["torch"], name_of(dtype))
 
 
+def _torch_calls() -> tuple[dict[np.dtype, Any], Any, Any]:
+    """Return for calls in C: {NumPy's dtype: PyTorch's}, its compiler's allocation, increment.
+
+    A PyTorch that has the exchange API increments the versions of several tensors at once.
+    """
+    torch = sys.modules["torch"]
+    known = [each for each in _dlpack_dtypes().values() if hasattr(torch, name_of(each))]
+    guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+    increment = getattr(torch._C, "_increment_version", None) or _increment_version()
+    allocate = getattr(guards, "_empty_strided_cuda", None)
+    return {dtype: _to_torch(dtype) for dtype in known}, allocate, increment
+
+
 @cache
 def _torch_device(name: str) -> Any:
     return sys.modules["torch"].device(name)  # parsing a string in each call costs more
@@ -309,7 +322,7 @@ def _learn(kind: type) -> Callable[[Any, str], View | None]:
 
         elif (root, base.__name__) == ("torch", "Tensor"):
             found = TORCH.view
-            _core.know(kind, TORCH, _dlpack_dtypes(), _to_torch)
+            _core.know(kind, TORCH, _dlpack_dtypes(), *_torch_calls())
         elif root in ("jax", "jaxlib"):
             found = _jax
         elif (root, base.__name__) == ("numba", "DeviceNDArray"):

@@ -230,9 +230,11 @@ def _matmul(a: Any, b: Any, variant: Any, out: Any, device: Any) -> Any:
 
 _NAMES = ("a", "b", "variant", "out", "device")
 _planner, _general = engines.entry("matmul", _NAMES, _plan, _matmul)
-_run = _core.Entry("aakod", _NAMES, _planner, _general, quick_view).run
+_entry = _core.Entry("aakod", _NAMES, _planner, _general, quick_view)
+_run = _entry.run
 
 
+@_entry.front
 @suggests
 def matmul(
     a: ArrayLike,

@@ -91,9 +91,11 @@ _NAMES = (
     "array", "op", "axis", "keepdims", "variant", "dtype", "out", "initial", "block", "device",
 )  # fmt: skip
 _planner, _general = engines.entry("reduce", _NAMES, _plan, _reduce)
-_run = _core.Entry("akkkktokkd", _NAMES, _planner, _general, quick_view).run
+_entry = _core.Entry("akkkktokkd", _NAMES, _planner, _general, quick_view)
+_run = _entry.run
 
 
+@_entry.front
 @suggests
 def reduce(
     array: ArrayLike,

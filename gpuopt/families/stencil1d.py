@@ -285,9 +285,11 @@ _NAMES = (
     "a", "radius", "weights", "mode", "cval", "axis", "variant", "out", "block", "device",
 )  # fmt: skip
 _planner, _general = engines.entry("stencil1d", _NAMES, _plan, _stencil1d)
-_run = _core.Entry("akwkkkkokd", _NAMES, _planner, _general, quick_view).run
+_entry = _core.Entry("akwkkkkokd", _NAMES, _planner, _general, quick_view)
+_run = _entry.run
 
 
+@_entry.front
 @suggests
 def stencil1d(
     a: ArrayLike,

@@ -171,6 +171,40 @@ def _plan(a: Any, axes: Any, variant: Any, out: Any, block: Any, device: Any) ->
     return None
 
 
+def _transpose(a: Any, axes: Any, variant: Any, out: Any, block: Any, device: Any) -> Any:
+    """Transpose anything: lists, subclasses, arrays on a device, named rungs, in place."""
+    copy = variant is not None and _names_rung(variant, 0, "copy")
+    views = device_calls.inputs(device, a=a)
+    if views:
+        call = device_calls.described(_transpose_of, views, axes, copy)
+        in_place = out is not None and _turns_in_place(call.numbers, variant)
+        return device_calls.run(
+            call, views, variant, block, out, dtype=views["a"].dtype, in_place=in_place
+        )
+    a = inout.array_in(a, "a")
+    problem = transpose_problem(a, axes, copy=copy)
+    how = (variant, block, device)
+    if out is None:
+        return run(problem, how).view(a.dtype)
+    check_out(out, problem.shape, a.dtype)
+    (items,) = problem.inputs
+    in_place = out.flags.c_contiguous and out.dtype == a.dtype
+    in_place = in_place and out.ctypes.data == items.ctypes.data and items.size > 0
+    in_place = in_place and _turns_in_place(problem.numbers, variant)
+    if in_place or (out.dtype == a.dtype and out.flags.c_contiguous):
+        run(problem, how, out.view(problem.dtype), in_place=in_place)
+    else:
+        np.copyto(out, run(problem, how).view(a.dtype), casting="same_kind")
+    return out
+
+
+_NAMES = ("a", "axes", "variant", "out", "block", "device")
+_planner, _general = engines.entry("transpose", _NAMES, _plan, _transpose)
+_entry = _core.Entry("akkokd", _NAMES, _planner, _general, quick_view)
+_run = _entry.run
+
+
+@_entry.front
 @suggests
 def transpose(
     a: ArrayLike,
@@ -267,35 +301,3 @@ def transpose(
         return engines.run_in_blocks(
             "transpose", _NAMES, (a, axes, variant, out, block, device), error
         )
-
-
-def _transpose(a: Any, axes: Any, variant: Any, out: Any, block: Any, device: Any) -> Any:
-    """Transpose anything: lists, subclasses, arrays on a device, named rungs, in place."""
-    copy = variant is not None and _names_rung(variant, 0, "copy")
-    views = device_calls.inputs(device, a=a)
-    if views:
-        call = device_calls.described(_transpose_of, views, axes, copy)
-        in_place = out is not None and _turns_in_place(call.numbers, variant)
-        return device_calls.run(
-            call, views, variant, block, out, dtype=views["a"].dtype, in_place=in_place
-        )
-    a = inout.array_in(a, "a")
-    problem = transpose_problem(a, axes, copy=copy)
-    how = (variant, block, device)
-    if out is None:
-        return run(problem, how).view(a.dtype)
-    check_out(out, problem.shape, a.dtype)
-    (items,) = problem.inputs
-    in_place = out.flags.c_contiguous and out.dtype == a.dtype
-    in_place = in_place and out.ctypes.data == items.ctypes.data and items.size > 0
-    in_place = in_place and _turns_in_place(problem.numbers, variant)
-    if in_place or (out.dtype == a.dtype and out.flags.c_contiguous):
-        run(problem, how, out.view(problem.dtype), in_place=in_place)
-    else:
-        np.copyto(out, run(problem, how).view(a.dtype), casting="same_kind")
-    return out
-
-
-_NAMES = ("a", "axes", "variant", "out", "block", "device")
-_planner, _general = engines.entry("transpose", _NAMES, _plan, _transpose)
-_run = _core.Entry("akkokd", _NAMES, _planner, _general, quick_view).run

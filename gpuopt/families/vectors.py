@@ -434,12 +434,14 @@ def _saxpy(a: Any, x: Any, y: Any, variant: Any, out: Any, block: Any, device: A
 
 _OTHERS = ("variant", "out", "block", "device")
 _ADD, _SAXPY = ("x", "y", *_OTHERS), ("a", "x", "y", *_OTHERS)
-_run_add = _core.Entry("aakokd", _ADD, *engines.entry("add", _ADD, _plan_add, _add), quick_view).run
-_run_saxpy = _core.Entry(
+_entry_add = _core.Entry("aakokd", _ADD, *engines.entry("add", _ADD, _plan_add, _add), quick_view)
+_entry_saxpy = _core.Entry(
     "aaakokd", _SAXPY, *engines.entry("saxpy", _SAXPY, _plan_saxpy, _saxpy), quick_view
-).run
+)
+_run_add, _run_saxpy = _entry_add.run, _entry_saxpy.run
 
 
+@_entry_add.front
 @suggests
 def add(
     x: ArrayLike,
@@ -513,6 +515,7 @@ def add(
     return _run_add(x, y, variant, out, block, device)
 
 
+@_entry_saxpy.front
 @suggests
 def saxpy(
     a: float,

@@ -176,7 +176,7 @@ def test_arrays_beyond_the_exchange_api_fall_back_to_attributes(fake_cuda):
             def __dlpack_c_exchange_api__(cls):
                 raise ZeroDivisionError("its own")
         raises = Raises("T", (), {})
-        caught(ZeroDivisionError, lambda: _core.know(raises, None, {}, str), "its own")
+        caught(ZeroDivisionError, lambda: _core.know(raises, None, {}, {}, None, None), "its own")
         """,
     )
 
@@ -329,14 +329,53 @@ def test_exchange_api_leaks_no_reference(fake_cuda):
     )
 
 
+def test_results_come_from_the_function_of_pytorchs_compiler(fake_cuda):
+    with_exchange(
+        fake_cuda,
+        """
+        made, written = [], []
+        def make(shape, strides, dtype):
+            made.append((shape, strides, dtype))
+            if shape == (7,):
+                raise MemoryError("the caller's")
+            return swift(np.empty(shape, dtype), device_id=at)
+        torch._C._dynamo = types.SimpleNamespace(
+            guards=types.SimpleNamespace(_empty_strided_cuda=make))
+        torch._C._increment_version = written.append
+        at, x = 0, swift(items[:24].reshape(2, 3, 4))
+        gpuopt.transpose(x)
+        for axis, shape, strides in (((0, 1, 2), (), ()), (1, (2, 4), (4, 1)), (0, (3, 4), (4, 1))):
+            found = gpuopt.reduce(x, axis=axis)
+            assert type(found) is swift and found.host.dtype == "i8"
+            assert made[-1] == (shape, strides, np.dtype("i8"))
+        assert type(gpuopt.transpose(x)) is swift
+        assert made[-1] == ((4, 3, 2), (6, 2, 1), items.dtype)
+        assert gpuopt.reduce(swift(items[:0].reshape(3, 0)), axis=0).host.shape == (0,)
+        at = 1  # PyTorch's current device is another one
+        assert type(gpuopt.reduce(x, axis=0)) is tensor
+        at = 0
+        with np.testing.assert_raises_regex(MemoryError, "the caller's"):
+            for _ in range(2):
+                gpuopt.add(swift(items[:7]), 1)
+        out = swift(np.empty((2, 4), np.int64))
+        for _ in range(3):
+            assert gpuopt.reduce(x, axis=1, out=out) is out
+        assert written.count((out,)) + graph.writes == 3 and (out,) in written
+        out.is_inference = lambda: True  # has no version
+        written.clear()
+        assert gpuopt.reduce(x, axis=1, out=out) is out and not written
+        """,
+    )
+
+
 def test_misuse_of_private_functions_raises(fake_cuda):
     with_exchange(
         fake_cuda,
         """
         dtypes = libraries._dlpack_dtypes()
-        assert _core.know(Tensor, None, dtypes, str) is False  # it has no such table
-        of_three = (swift, None, 7), (swift, None, dtypes, 7), (swift, None, 7, str)
-        for wrong in ((7, None), (swift,), *of_three):
+        assert _core.know(Tensor, None, dtypes, {}, None, None) is False  # it has no such table
+        others = (swift, None, 7), (swift, None, dtypes, {}), (swift, None, dtypes, str, None, None)
+        for wrong in ((7, None), (swift,), *others):
             caught(TypeError, lambda: _core.know(*wrong), "know() takes")
         assert _core.borrow(items) is None is _core.borrow(Tensor(items))
         view = libraries.view_of(swift(items), "x")

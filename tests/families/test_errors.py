@@ -304,7 +304,7 @@ NAMED = [
     each
     for owner in (gpuopt, gpuopt.models, gpuopt.experiments)
     for name in sorted(getattr(owner, "__all__", vars(owner)))
-    if inspect.isfunction(each := getattr(owner, name))
+    if inspect.isroutine(each := getattr(owner, name))
     and each.__module__.startswith("gpuopt") and not name.startswith("_")
     and any(len(word) > 3 for word in inspect.signature(each).parameters)
     and name not in ("load_ipython_extension", "whole", "unknown_name")

@@ -48,7 +48,7 @@ def parameters_of(function):
 @pytest.mark.parametrize("each", PUBLIC, ids=lambda each: each.__name__)
 def test_every_public_name_is_documented(each):
     assert each.__doc__ and len(each.__doc__.strip()) > 10 and ">>> " in each.__doc__
-    if inspect.isfunction(each):
+    if inspect.isroutine(each):
         assert "Examples\n" in each.__doc__
         documented = parameters_of(each)
         for argument in inspect.signature(each).parameters:

@@ -12,7 +12,7 @@
 enum {
     SLOTS = 512, /* of a cache, in pairs */
     WORDS = 320, /* of a key */
-    ARGUMENTS = 12,
+    ARGUMENTS = PY_ENTRY_ARGUMENTS,
     TEXT_MOST = 64,     /* bytes of a string option */
     VALUES_MOST = 2048, /* bytes of a small array whose values belong to the key */
 };
@@ -449,6 +449,16 @@ static PyObject *entry_run(struct entry *self, PyObject *const *arguments, Py_ss
     return result || PyErr_Occurred() ? result : call(self->general, arguments, count);
 }
 
+PyObject *py_entry_run(PyObject *entry, PyObject *const *arguments, Py_ssize_t count) {
+    return entry_run((struct entry *)entry, arguments, count);
+}
+
+PyObject *py_entry_names(PyObject *entry) { return ((struct entry *)entry)->names; }
+
+static PyObject *entry_front(struct entry *self, PyObject *function) {
+    return py_front_new(self->module, (PyObject *)self, function);
+}
+
 static PyObject *entry_clear_cache(struct entry *self, PyObject *nothing) {
     (void)nothing;
     struct py_state *state = py_state_of(self->module);
@@ -520,6 +530,9 @@ static void entry_dealloc(struct entry *self) {
 static PyMethodDef entry_methods[] = {
     {"run", (PyCFunction)(void (*)(void))entry_run, METH_FASTCALL,
      "run($self, /, *arguments)\n--\n\nRun a call: by its plan, else by the general function."},
+    {"front", (PyCFunction)entry_front, METH_O,
+     "front($self, function, /)\n--\n\nReturn the public function around a Python function of "
+     "these arguments."},
     {"clear_cache", (PyCFunction)entry_clear_cache, METH_NOARGS,
      "clear_cache($self, /)\n--\n\nForget all plans."},
     {NULL, NULL, 0, NULL},

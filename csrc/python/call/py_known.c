@@ -11,6 +11,7 @@
     WORD(requires_grad) \
     WORD(is_neg)        \
     WORD(is_conj)       \
+    WORD(is_inference)  \
     WORD(new_empty) WORD(dtype) WORD(data) WORD(ptr) WORD(device_id) WORD(shape) WORD(strides)
 enum word {
 #define WORD(name) WORD_##name,
@@ -22,7 +23,9 @@ enum word {
 struct known {
     PyObject *type, *library;
     const struct dl_exchange *exchange;
-    PyObject *dtypes, *to_dtype; /* with it: DLPack's dtypes to NumPy's, NumPy's to the library's */
+    /* With it: DLPack's dtypes to NumPy's, NumPy's to the library's; make(shape, strides, dtype) on
+     * the current device; increment(array), when it is written. The last two may be None. */
+    PyObject *dtypes, *to_dtype, *make, *increment;
     PyObject *base, *current_stream; /* without: base(shape, dtype), current_stream(device).ptr */
 };
 
@@ -61,6 +64,8 @@ int py_known_traverse(const struct py_known *known, visitproc visit, void *arg) 
         Py_VISIT(type->library);
         Py_VISIT(type->dtypes);
         Py_VISIT(type->to_dtype);
+        Py_VISIT(type->make);
+        Py_VISIT(type->increment);
         Py_VISIT(type->base);
         Py_VISIT(type->current_stream);
     }
@@ -78,20 +83,21 @@ void py_known_clear(struct py_state *state) {
         Py_XDECREF(type->library);
         Py_XDECREF(type->dtypes);
         Py_XDECREF(type->to_dtype);
+        Py_XDECREF(type->make);
+        Py_XDECREF(type->increment);
         Py_XDECREF(type->base);
         Py_XDECREF(type->current_stream);
     }
     PyMem_Free(known);
 }
 
-/* know(type, library): gpuopt's own; know(type, library, dtypes, to_dtype): by the exchange API;
- * know(type, library, base, current_stream): by attributes. */
+/* know(type, library): gpuopt's own; know(type, library, base, current_stream): by attributes;
+ * know(type, library, dtypes, to_dtype, make, increment): by the exchange API. */
 PyObject *py_know(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     struct py_state *state = py_state_of(module);
-    const bool exchanges = count == 4 && PyDict_Check(arguments[2]);
-    if ((count != 2 && count != 4) || !PyType_Check(arguments[0]) ||
-        (count == 4 &&
-         ((!exchanges && !PyType_Check(arguments[2])) || !PyCallable_Check(arguments[3])))) {
+    const bool exchanges = count == 6 && PyDict_Check(arguments[2]) && PyDict_Check(arguments[3]);
+    const bool attributes = count == 4 && PyType_Check(arguments[2]);
+    if ((count != 2 && !exchanges && !attributes) || !PyType_Check(arguments[0])) {
         PyErr_SetString(PyExc_TypeError, "know() takes a type, its library and how it is read");
         return NULL;
     }
@@ -104,12 +110,17 @@ PyObject *py_know(PyObject *module, PyObject *const *arguments, Py_ssize_t count
     struct known *type = &known->types[known->count];
     *type = (struct known){
         .type = Py_NewRef(arguments[0]), .library = Py_NewRef(arguments[1]), .exchange = exchange};
-    if (count == 2) {
+    if (exchanges) {
+        type->dtypes = Py_NewRef(arguments[2]);
+        type->to_dtype = Py_NewRef(arguments[3]);
+        type->make = Py_NewRef(arguments[4]);
+        type->increment = Py_NewRef(arguments[5]);
+    } else if (attributes) {
+        type->base = Py_NewRef(arguments[2]);
+        type->current_stream = Py_NewRef(arguments[3]);
+    } else {
         known->own = type->type;
         known->own_library = type->library;
-    } else {
-        *(exchanges ? &type->dtypes : &type->base) = Py_NewRef(arguments[2]);
-        *(exchanges ? &type->to_dtype : &type->current_stream) = Py_NewRef(arguments[3]);
     }
     known->count++;
     return Py_NewRef(Py_True);
@@ -264,30 +275,67 @@ static PyObject *new_own(struct py_state *state, const struct py_new *given,
     return made;
 }
 
+/* By the function that PyTorch's compiler calls, in half the time of new_empty, which parses its
+ * arguments and goes through the dispatcher twice. NULL: it does not serve this array. */
+static PyObject *made_at_once(struct py_state *state, const struct known *type,
+                              const struct py_view_items *first, const struct py_new *given,
+                              struct py_view_items *to) {
+    PyObject *dtype = PyDict_GetItemWithError(type->to_dtype, given->dtype);
+    PyObject *arguments =
+        dtype && type->make != Py_None ? PyTuple_Pack(3, given->shape, given->steps, dtype) : NULL;
+    PyObject *device = NULL, *made = arguments ? PyObject_Call(type->make, arguments, NULL) : NULL;
+    int32_t index;
+    if (made && known_of(state->known, made) == type &&
+        !py_exchange_address(type->exchange, made, &to->address, &index))
+        device = py_gpu_name(state, index);
+    if (!device || PyUnicode_Compare(device, first->device) != 0) /* another device is current */
+        Py_CLEAR(made);
+    Py_XDECREF(device);
+    Py_XDECREF(arguments);
+    return made;
+}
+
 /* Passes a dtype only if it differs from the first array's. */
 static PyObject *new_exchanged(struct py_state *state, const struct known *type,
                                const struct py_view_items *first, const struct py_new *given,
                                struct py_view_items *to) {
     const struct py_known *known = state->known;
+    PyObject *made = made_at_once(state, type, first, given, to);
+    if (made || PyErr_Occurred())
+        return made;
     PyObject *make = PyObject_GetAttr(first->holder, known->words[WORD_new_empty]);
-    PyObject *pair = PyTuple_Pack(1, given->shape), *keywords = NULL, *made = NULL;
+    PyObject *pair = PyTuple_Pack(1, given->shape), *keywords = NULL;
     bool failed = !make || !pair;
     if (!failed &&
         !PyArray_EquivTypes((PyArray_Descr *)first->dtype, (PyArray_Descr *)given->dtype)) {
-        PyObject *dtype = PyObject_CallFunctionObjArgs(type->to_dtype, given->dtype, NULL);
+        PyObject *dtype = PyDict_GetItemWithError(type->to_dtype, given->dtype);
         keywords = dtype ? PyDict_New() : NULL;
         failed = !keywords || PyDict_SetItem(keywords, known->words[WORD_dtype], dtype);
-        Py_XDECREF(dtype);
     }
     if (!failed)
         made = PyObject_Call(make, pair, keywords);
-    if (made &&
-        (known_of(known, made) != type || py_exchange_address(type->exchange, made, &to->address)))
+    if (made && (known_of(known, made) != type ||
+                 py_exchange_address(type->exchange, made, &to->address, NULL)))
         Py_CLEAR(made);
     Py_XDECREF(make);
     Py_XDECREF(pair);
     Py_XDECREF(keywords);
     return made;
+}
+
+/* Lets autograd detect that saved values were overwritten; inference tensors have no version. */
+int py_known_write(struct py_state *state, PyObject *out) {
+    const struct known *type = known_of(state->known, out);
+    if (!type || !type->exchange)
+        return type ? 0 : 1;
+    if (type->increment == Py_None)
+        return 0;
+    const int counts = is_false(out, state->known->words[WORD_is_inference], true);
+    PyObject *pair = counts > 0 ? PyTuple_Pack(1, out) : NULL;
+    PyObject *done = pair ? PyObject_CallFunctionObjArgs(type->increment, pair, NULL) : NULL;
+    Py_XDECREF(pair);
+    Py_XDECREF(done);
+    return counts == 0 || done ? 0 : -1;
 }
 
 /* The type allocates on the current device: NULL if that is another one. */

@@ -22,12 +22,20 @@ union py_number {
 /* Returns whether a Python number fits the dtype; a float rounds to nearest. */
 int py_number_read(PyObject *value, enum dtype dtype, union py_number *number);
 
+/* py_entry.c */
+enum { PY_ENTRY_ARGUMENTS = 12 };
+PyObject *py_entry_run(PyObject *entry, PyObject *const *arguments, Py_ssize_t count);
+PyObject *py_entry_names(PyObject *entry); /* a tuple, borrowed */
+
+/* py_front.c */
+PyObject *py_front_new(PyObject *module, PyObject *entry, PyObject *function);
+
 /* py_known.c: arrays that are recognised and allocated without Python code. */
 /* A new View, or NULL: with an exception, or because Python is to describe the object. */
 PyObject *py_known_view(struct py_state *state, PyObject *value);
 bool py_known_is_own(const struct py_state *state, PyObject *library);
 struct py_new {
-    PyObject *shape, *dtype;
+    PyObject *shape, *steps, *dtype; /* steps: the strides of C order, in elements */
     size_t bytes;
     const struct py_target *target;
 };
@@ -35,6 +43,8 @@ struct py_new {
  * references. NULL as above. */
 PyObject *py_known_new(struct py_state *state, const struct py_view_items *first,
                        const struct py_new *given, struct py_view_items *to);
+/* Tells an array's library that it is written; 1 if Python is to do so, -1 with an exception. */
+int py_known_write(struct py_state *state, PyObject *out);
 
 /* py_whole.c: the plan of a reduction of a whole array of the host. */
 struct py_whole {

@@ -26,8 +26,8 @@ struct py_there {
     struct py_target target;
     struct ops_call call;
     struct input inputs[OPS_INPUTS_MAX];
-    struct reach reach;               /* the output's */
-    PyObject *device, *shape, *dtype; /* the last two: the result's */
+    struct reach reach;                       /* the output's */
+    PyObject *device, *shape, *steps, *dtype; /* the last three: the result's */
     enum dtype result;
     int out, to_host, factor; /* arguments, or -1; `out` is on the host */
     enum dtype factor_dtype;
@@ -156,6 +156,21 @@ static int read_passes(struct py_state *state, PyObject *before, PyObject *after
     return 0;
 }
 
+/* The strides of C order, in elements. */
+static PyObject *steps_of(PyObject *shape) {
+    const Py_ssize_t axes = PyTuple_Size(shape);
+    PyObject *steps = PyTuple_New(axes);
+    Py_ssize_t step = 1;
+    for (Py_ssize_t k = axes; steps && k-- > 0;) {
+        PyObject *each = PyLong_FromSsize_t(step);
+        const Py_ssize_t extent = PyLong_AsSsize_t(PyTuple_GetItem(shape, k));
+        if (!each || PyTuple_SetItem(steps, k, each) || (extent == -1 && PyErr_Occurred()))
+            Py_CLEAR(steps);
+        step *= extent > 1 ? extent : 1;
+    }
+    return steps;
+}
+
 static int read_fields(struct py_state *state, PyObject *fields, struct py_there *there) {
     PyObject *head, *numbers, *inputs, *output, *reach, *shape, *dtype, *variant, *block, *device;
     PyObject *before, *after;
@@ -172,6 +187,8 @@ static int read_fields(struct py_state *state, PyObject *fields, struct py_there
         return -1;
     there->device = Py_NewRef(device);
     there->shape = Py_NewRef(shape);
+    if (!(there->steps = steps_of(shape)))
+        return -1;
     there->dtype = Py_NewRef(dtype);
     there->call.output_bytes = there->made = (size_t)bytes;
     if (read_call(state, head, numbers, inputs, &problem, there) ||
@@ -202,6 +219,7 @@ void py_there_free(struct py_there *there) {
         Py_XDECREF(there->inputs[k].constant);
     Py_XDECREF(there->device);
     Py_XDECREF(there->shape);
+    Py_XDECREF(there->steps);
     Py_XDECREF(there->dtype);
     PyMem_Free(there->passes);
     PyMem_Free(there);
@@ -363,17 +381,18 @@ static PyObject *into(const struct py_there *there, struct py_state *state, PyOb
                       PyObject *const *operands, struct running *run) {
     const struct py_view_items *to = items_of(operands[there->out]);
     const bool silent = out == operands[there->out] || py_known_is_own(state, to->library);
-    PyObject *told =
-        silent ? Py_NewRef(Py_None) : PyObject_CallMethod(to->library, "writes", "O", out);
-    PyObject *result = told && enqueue(there, state, operands, to, run) > 0 ? Py_NewRef(out) : NULL;
-    Py_XDECREF(told);
-    return result;
+    const int told = silent ? 0 : py_known_write(state, out);
+    PyObject *done = told > 0 ? PyObject_CallMethod(to->library, "writes", "O", out) : NULL;
+    Py_XDECREF(done);
+    return (told == 0 || done) && enqueue(there, state, operands, to, run) > 0 ? Py_NewRef(out)
+                                                                               : NULL;
 }
 
 static PyObject *to_new_array(const struct py_there *there, struct py_state *state,
                               const struct py_view_items *first, PyObject *view,
                               PyObject *const *operands, struct running *run) {
-    const struct py_new given = {there->shape, there->dtype, there->made, &there->target};
+    const struct py_new given = {there->shape, there->steps, there->dtype, there->made,
+                                 &there->target};
     struct py_view_items to;
     PyObject *result = NULL, *pair, *made = py_known_new(state, first, &given, &to);
     if (made) {
