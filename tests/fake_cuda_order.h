@@ -20,7 +20,7 @@ struct order_memory {
     uint64_t begin, end;
     int pinned, made_on;
     unsigned made_at;
-    struct order_clock read, written; /* by a kernel: both */
+    struct order_clock read, written; /* by a kernel: both, but for a stencil's weights */
 };
 static struct {
     pthread_mutex_t lock;
@@ -198,12 +198,12 @@ static void order_launch(void *stream, void *function, void **arguments) {
     if (captured && stream == captured)
         return;
     pthread_mutex_lock(&order.lock);
-    const int s = order_work(stream);
+    const int s = order_work(stream), constant = strstr(kernel->name, "_weighted_") ? 1 : -1;
     for (int i = 0; i < kernel->count; i++)
         for (unsigned at = 0; at + 8 <= kernel->sizes[i]; at += 8) {
             uint64_t value;
             memcpy(&value, (const char *)arguments[i] + at, sizeof value);
-            order_use(s, value, kernel->name, 1);
+            order_use(s, value, kernel->name, i != constant);
         }
     pthread_mutex_unlock(&order.lock);
 }
