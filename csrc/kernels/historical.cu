@@ -89,16 +89,16 @@ RUNG(1, "1-historical", "matmul_1h",
      "the deck's listing: one thread a target, a loop over k in global memory",
      "D2 matmul naive", 256, 1024, 1024, 1, RUNG_HISTORICAL | RUNG_LISTING, 29630)
 RUNG(2, "2-historical", "matmul_2h",
-     "the deck's listing: tiles of 32 x 32 of both matrices, one target a thread",
+     "the deck's listing: tiles of 32 x 32 of both matrices, one target per thread",
      "D2 matmul shared memory", 1024, 1024, 1024, 1, RUNG_HISTORICAL | RUNG_LISTING, 9440)
 RUNG(3, "3-historical", "matmul_3h",
-     "the deck's listing: two targets of one column a thread, the element of B in a register",
+     "the deck's listing: two targets of one column per thread, the element of B in a register",
      "D2 matmul, 2 targets", 512, 512, 512, 2, RUNG_HISTORICAL | RUNG_LISTING, 6460)
 RUNG(4, "4-historical", "matmul_4h",
-     "the deck's listing: four targets of one column a thread",
+     "the deck's listing: four targets of one column per thread",
      "D2 matmul, 4 targets", 256, 256, 256, 4, RUNG_HISTORICAL | RUNG_LISTING, 5050)
 RUNG(5, "5-historical", "matmul_5h",
-     "the deck's listing: eight targets of one column a thread",
+     "the deck's listing: eight targets of one column per thread",
      "D2 matmul, 8 targets", 128, 128, 128, 8, RUNG_HISTORICAL | RUNG_LISTING, 4530)
 RUNG(-1, "d0-plain", "matmul_d0_plain",
      "all threads of a half-warp read one element of A: uncoalesced on compute capability 1.0 and 1.1",

@@ -7,7 +7,7 @@
 
 #define MICRO_WIDTHS(X) X(1) X(2) X(4)
 #define MICRO_CHAINS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
-// words an access, accesses a thread
+// words per access, accesses per thread
 #define MICRO_COPIES_OF(X, words) \
     X(words, 1) X(words, 2) X(words, 4) X(words, 8) X(words, 16) X(words, 32)
 #define MICRO_COPIES(X) MICRO_COPIES_OF(X, 1) MICRO_COPIES_OF(X, 2) MICRO_COPIES_OF(X, 4)

@@ -21,7 +21,7 @@
 //   threads per block (least, most, default), items per thread (0: by the block size), flags,
 //   the deck's time: D1 gives bandwidths only
 RUNG(0, "copy", "transpose_copy",
-     "the ceiling: reads and writes as many bytes, 16 an access, and transposes nothing",
+     "the ceiling: reads and writes as many bytes, 16 per access, and transposes nothing",
      "D1 compare with a copy", 32, 1024, 256, 0, RUNG_CEILING, 0)
 RUNG(1, "1d", "transpose_1d",
      "one thread per row, a loop over its columns: few threads, each load fetches a sector for one element",

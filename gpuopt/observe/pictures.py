@@ -36,8 +36,9 @@ def _runs(mask: int, lanes: int = 32) -> list[tuple[int, int, bool]]:
 
 
 def plural(count: int, noun: str) -> str:
-    """Return "1 sector", "5 sectors"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    """Return "1 sector", "5 sectors", "5 branches"."""
+    many = "es" if noun.endswith("ch") else "s"
+    return f"{count:,} {noun}{'' if count == 1 else many}"
 
 
 def _recorded(trace: Recorded, warp: int) -> None:

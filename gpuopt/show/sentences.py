@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from gpuopt.observe.counters import Counters
+from gpuopt.observe.pictures import plural
 
 MOST = 3  # changes in a sentence
 LEAST = 0.1  # a change of a tenth is worth telling
@@ -87,8 +88,7 @@ def at_first(counters: Counters, unit: str = "sector") -> str:
         f"{counters.transactions_per_load:.1f} {unit}s per load",
         f"{counters.transactions_per_store:.1f} per store",
     ]
-    parts += [f"{counters.divergent_branches:,} divergent branches"] * bool(
-        counters.divergent_branches
-    )
-    parts += [f"{counters.bank_conflicts:,} bank conflicts"] * bool(counters.bank_conflicts)
+    shown = ((counters.divergent_branches, "divergent branch"),
+             (counters.bank_conflicts, "bank conflict"))  # fmt: skip
+    parts += [plural(count, noun) for count, noun in shown if count]
     return ", ".join(parts)
