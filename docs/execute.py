@@ -3,8 +3,9 @@
     python docs/execute.py                       # all of them
     python docs/execute.py 01_reduction ...      # these
 
-They run as on a machine without a GPU, so that the stored numbers are the simulated GPU's and the
-same everywhere. A cell with the tag "varies" shows times or names of the machine.
+They run as on a machine without a GPU and without ptxas, so that the stored numbers are the
+simulated GPU's and the same everywhere. A cell with the tag "varies" shows times or names of the
+machine.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
-WITHOUT_GPU = {"GPUOPT_CUDA_DRIVER": "none", "GPUOPT_DEVICE": "", "COLUMNS": "100"}
+WITHOUT_GPU = {
+    "GPUOPT_CUDA_DRIVER": "none", "GPUOPT_PTXAS": "none", "GPUOPT_DEVICE": "", "COLUMNS": "100",
+}  # fmt: skip
 
 
 def executed(notebook: Any, environment: dict[str, str] = WITHOUT_GPU) -> Any:

@@ -15,6 +15,7 @@ from gpuopt.measure.ladder import ladder
 from gpuopt.measure.ladder_result import Ladder
 from gpuopt.measure.roofline import Roofline, roofline
 from gpuopt.models import gpu, occupancy
+from gpuopt.observe.machine import PTXAS_OLDEST, own_machine
 from gpuopt.ptx.kernel import resources
 from gpuopt.show import terminal
 from gpuopt.util.checks import whole
@@ -54,6 +55,9 @@ class CaseRow:
     registers, occupancy : int, float
         A thread's registers and the occupancy from 0 to 1 on this device: the compiler's on a GPU,
         estimated from the PTX on a simulated one; 0 on the cpu and for rungs that the deck lacks.
+    compiled_registers, compiled_occupancy : int, float
+        On a simulated GPU those of ptxas, where it is at hand, for the oldest architecture that it
+        knows; else 0.
     deck_registers, deck_occupancy : int, float
         The deck's, as its compiler gave them.
     """
@@ -71,6 +75,8 @@ class CaseRow:
     occupancy: float = 0.0
     deck_registers: int = 0
     deck_occupancy: float = 0.0
+    compiled_registers: int = 0
+    compiled_occupancy: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -120,6 +126,8 @@ class CaseStudy(Result):
             Column("deck_occupancy", "occupancy", ".1%"),
             Column("registers", f"{'estimated' if sim else 'here'}\nregisters"),
             Column("occupancy", "occupancy", ".1%"),
+            Column("compiled_registers", f"ptxas, sm_{PTXAS_OLDEST}\nregisters"),
+            Column("compiled_occupancy", "occupancy", ".1%"),
         ]
         records = [
             {"rung": row.rung} | {name: getattr(row, name) or None for name in _RESIDENT}
@@ -129,10 +137,11 @@ class CaseStudy(Result):
         if sim:
             lines += [
                 "",
-                "estimated: of the PTX, an upper bound that the machine's compiler undercuts; "
-                "no occupancy:",
-                "a block would not fit with so many",
+                "estimated: from the PTX; a machine's compiler may use fewer or more",
+                "no occupancy: a block would not fit with so many",
             ]
+        if any(row.compiled_registers for row in rows):
+            lines += [f"ptxas: today's compiler for sm_{PTXAS_OLDEST}, the oldest that it knows"]
         return lines
 
     def __repr__(self) -> str:
@@ -168,7 +177,8 @@ class CaseStudy(Result):
         return "\n".join(line.rstrip() for line in lines)
 
 
-_RESIDENT = ("registers", "occupancy", "deck_registers", "deck_occupancy")
+_RESIDENT = ("registers", "occupancy", "deck_registers", "deck_occupancy", "compiled_registers",
+             "compiled_occupancy")  # fmt: skip
 
 
 def _pair(whose: str, title: str) -> list[Column]:
@@ -201,26 +211,35 @@ def _row(rung: Rung, n: int, dtype: str, roof: Roofline, measured: float) -> Cas
     deck = printed(rung)
     return CaseRow(
         rung.name, flops, words, intensity, memory, predicted, measured, 1e9 * told,
-        1e9 * deck.rate, *_resident(rung, dtype, roof.device), deck.registers, deck.occupancy,
+        1e9 * deck.rate, deck_registers=deck.registers, deck_occupancy=deck.occupancy,
+        **_resident(rung, dtype, roof.device),
     )  # fmt: skip
 
 
-def _resident(rung: Rung, dtype: str, device: Device) -> tuple[int, float]:
-    """Return a rung's registers and occupancy on a device; 0 where the deck has none of either.
+def _resident(rung: Rung, dtype: str, device: Device) -> dict[str, Any]:
+    """Return a rung's registers and occupancies on a device; none where the deck has none.
 
     The deck's rungs have static shared memory alone, which the kernel's resources tell.
     """
     if device.kind == "cpu" or rung.host or rung.name not in LOOPS:
-        return 0, 0.0
+        return {}
     (symbol,) = (each for each in rung.kernels if each.endswith(f"_{dtype}_{dtype}"))
     found = resources(symbol, device.name)
     limits = gpu(device)
-    if rung.block_default > limits.threads_per_block:
-        return found.registers, 0.0
-    resident = occupancy(
-        limits, rung.block_default, registers=found.registers, shared=found.shared_bytes
-    )
-    return found.registers, resident.warps / resident.max_warps
+
+    def share(registers: int) -> float:
+        if rung.block_default > limits.threads_per_block:
+            return 0.0
+        resident = occupancy(
+            limits, rung.block_default, registers=registers, shared=found.shared_bytes
+        )
+        return resident.warps / resident.max_warps
+
+    told: dict[str, Any] = {"registers": found.registers, "occupancy": share(found.registers)}
+    code = own_machine(symbol, 0) if device.kind == "sim" else None
+    if code:
+        told |= {"compiled_registers": code.registers, "compiled_occupancy": share(code.registers)}
+    return told
 
 
 def _check(measured: Ladder) -> None:

@@ -28,6 +28,7 @@ from gpuopt.measure import peer_libraries, reference_times
 from gpuopt.measure.ceilings import copy_bandwidth
 from gpuopt.measure.ladder_result import Ladder, LadderRow, PeerTimes
 from gpuopt.measure.race import Contender, Effort, Progress, Timing, VerificationError, race
+from gpuopt.observe.machine import own_machine
 from gpuopt.observe.profile import Profile, profile
 from gpuopt.ptx.kernel import resources
 from gpuopt.show import ladder_table
@@ -252,7 +253,10 @@ def _count(
             continue
         _verify(case, rung, counted.result)
         row = LadderRow(rung, counted=counted)
-        row.registers = resources(counted.launches[0].kernel, device).registers
+        kernel = counted.launches[0].kernel
+        row.registers = resources(kernel, device).registers
+        if measured.family == "matmul" and (code := own_machine(kernel, 0)):
+            row.compiled_registers = code.registers
         row.algorithm_bytes = bench.bytes(rung.variant, _block(rung, measured.block))
         row.predicted, row.bound = _predicted(counted)
         if measured.deck and device == f"sim:{measured.deck[0].lower()}":

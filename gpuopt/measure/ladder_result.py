@@ -34,6 +34,9 @@ class LadderRow:
         Seconds, warm and cold, that gpuopt's makers measured on the same kind of GPU.
     registers : int
         A thread's, as the simulated GPU estimates them from the PTX; 0 where it did not count.
+    compiled_registers : int
+        Those of ptxas for the matrix product's rungs, where it is at hand, for the oldest
+        architecture that it knows; else 0.
     predicted, predicted_deck : float
         On a simulated GPU the predicted seconds, of the rung and, on the deck's own GPU, of the
         deck's listing; 0 where there is none. They are no measurements.
@@ -48,6 +51,7 @@ class LadderRow:
     counted: Profile | None = None
     reference: tuple[float, float] | None = None
     registers: int = 0
+    compiled_registers: int = 0
     predicted: float = 0.0
     predicted_deck: float = 0.0
     bound: str = ""

@@ -7,13 +7,18 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html import escape
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from gpuopt.catalog.rungs import Rung
 from gpuopt.observe.counters import BESIDE, Counters, cells, columns
+from gpuopt.observe.launches import Launch
+from gpuopt.util import texts
 from gpuopt.util.table import Column
 
 CONTEXT = 3  # equal lines that a difference shows beside those that differ, on each side
+AROUND = 3  # lines of a listing above and below a line that was executed
+WHOLE_MOST = 120  # lines of a file that is listed whole
 FORMAT = 1  # the version of to_dict's format
 
 
@@ -297,3 +302,55 @@ def _html(title: str, counted: str, head: str, rows: list[str]) -> str:
         '<table style="border-collapse:collapse;font:12px/1.35 Menlo,Consolas,monospace;'
         f'color:#1b1b1b;background:#fff">{head}{"".join(rows)}</table></div>'
     )
+
+
+def listing(launches: list[Launch], ptx: bool) -> tuple[str, list[SourceLine]]:
+    """Return the file's name and the lines of a kernel, with the counters of some launches."""
+    sources = {name: text for each in launches for name, text in each.sources.items()}
+    if not ptx:
+        sums: dict[str, dict[int, Counters]] = {}
+        for each in (line for launch in launches for line in launch.lines):
+            lines = sums.setdefault(each.file or "", {})
+            lines[each.line] = lines.get(each.line, Counters()) + each.counters
+        known = {file: lines for file, lines in sums.items() if texts.lines(file, sources)}
+        if known:
+            return _files(known, sources)
+    statements: dict[tuple[int, int], SourceLine] = {}
+    for launch in launches:
+        for at, each in enumerate(launch.statements):
+            key, counted = (each.ptx_line, at), each.counters
+            if key in statements:
+                counted += statements[key].counters or Counters()
+            statements[key] = SourceLine(each.ptx_line, each.text, counted, "PTX")
+    return "PTX", [statements[key] for key in sorted(statements)]
+
+
+def _files(
+    counted: dict[str, dict[int, Counters]], sources: dict[str, list[str]]
+) -> tuple[str, list[SourceLine]]:
+    """Return the name of the file with most of the work, and the lines of all files.
+
+    A long file is cut to the lines around those that were executed.
+    """
+    ranked = sorted(
+        counted, key=lambda file: -sum(each.warp_instructions for each in counted[file].values())
+    )
+    shown: list[SourceLine] = []
+    for file in ranked:
+        text, lines, name = texts.lines(file, sources), counted[file], PurePath(file).name
+        if file != ranked[0]:
+            shown += [SourceLine(0, "", None, name), SourceLine(0, f"// --- {name}", None, name)]
+        whole = range(1, len(text) + 1) if len(text) <= WHOLE_MOST else ()
+        near = {*whole} | {
+            number
+            for line in lines
+            for number in range(line - AROUND, line + AROUND + 1)
+            if 0 < number <= len(text)
+        }
+        before = None
+        for number in sorted(near):
+            if before and number > before + 1:
+                shown.append(SourceLine(0, "...", None, name))
+            shown.append(SourceLine(number, text[number - 1], lines.get(number), name))
+            before = number
+    return PurePath(ranked[0]).name, shown

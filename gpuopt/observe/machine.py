@@ -21,10 +21,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+from gpuopt import _core
 from gpuopt.jit import cache
 
 OLDEST = 70  # compute capability of presets whose machine code is looked at, times ten
 PTXAS_OLDEST = 75  # of ptxas 13; older presets take its code
+PTX = 75  # the target of gpuopt's own kernels on a simulated GPU
 SECONDS = 60.0
 
 # Pipes of machine instructions (CUDA binary utilities, "Instruction Set Reference").
@@ -201,6 +203,19 @@ def machine_of(ptx: str, kernel: str, capability: int) -> Machine | None:
         cache.save(key, found)
     code = tuple(Instruction(*each) for each in found["code"])
     return Machine(arch, found["registers"], found["spilled"], code)
+
+
+def own_ptx(kernel: str) -> str:
+    """Return the PTX of one of gpuopt's own kernels, "" for others."""
+    try:
+        return _core.kernel_ptx(kernel, PTX)
+    except (ValueError, KeyError, RuntimeError):
+        return ""
+
+
+def own_machine(kernel: str, capability: int) -> Machine | None:
+    """Return the machine code of one of gpuopt's own kernels; None without ptxas."""
+    return machine_of(own_ptx(kernel), kernel, max(capability, PTX))
 
 
 def executions(machine: Machine, counts: Mapping[int, int]) -> list[float]:

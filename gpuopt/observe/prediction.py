@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from math import prod
+from math import ceil, prod
 from numbers import Real
 from typing import Any
 
@@ -16,6 +16,8 @@ from gpuopt.observe.timing import ERROR, Gpu, beyond, times_of
 from gpuopt.util.table import Column, Table
 
 NEVER = math.nan
+BUSY = 0.6  # of the time: a unit is the limit for NVIDIA's Visual Profiler
+_KINDS = {"memory": ("DRAM", "L2", "texture", "LSU", "shared memory"), "compute": ("issue",)}
 _CACHES = "the caches decide: the time is that of perfect ones, the interval's end that of none"
 
 
@@ -39,6 +41,8 @@ class LaunchPrediction:
         Why there is no answer, or what the answer takes for granted.
     arch : str
         The architecture whose machine code was counted, "sm_90"; "": PTX's instructions were.
+    spread : float
+        The multiprocessors' average load over that of the busiest: 4 blocks on 15 are 0.27.
     """
 
     kernel: str
@@ -51,6 +55,35 @@ class LaunchPrediction:
     shares: dict[str, float]
     note: str = ""
     arch: str = ""
+    spread: float = 1.0
+
+    @property
+    def verdict(self) -> str:
+        """The limiter as profilers tell it: "memory-bound: DRAM is busy for 84% of the time".
+
+        A launch is bound by memory, or by the issue of instructions, if that is busy for 60% of its
+        time on the whole GPU, else by latency; or by the launch itself. "" without an answer.
+        """
+        if not self.bound:
+            return ""
+        if self.bound == "launch":
+            return f"launch-bound: the launch itself takes {self.shares['launch']:.0%} of the time"
+        (memory, name), (issue, _) = (
+            max((self._load(each), each) for each in names) for names in _KINDS.values()
+        )
+        if max(memory, issue) < BUSY:
+            return (
+                f"latency-bound: memory is busy for {memory:.0%} of the time, instructions are "
+                f"issued for {issue:.0%}"
+            )
+        if issue > memory:
+            return f"compute-bound: instructions are issued for {issue:.0%} of the time"
+        return f"memory-bound: {name} is busy for {memory:.0%} of the time"
+
+    def _load(self, name: str) -> float:
+        """Return the part of the kernel's own time in which the GPU's units are busy."""
+        share = self.shares.get(name, 0.0) / (1 - self.shares["launch"])
+        return min(1.0, share if name in ("DRAM", "L2") else share * self.spread)
 
 
 @dataclass(frozen=True)
@@ -108,6 +141,11 @@ class Prediction:
         for each in self.launches:
             sums[each.bound] = sums.get(each.bound, 0.0) + each.seconds
         return max(sums, key=sums.__getitem__)
+
+    @property
+    def verdict(self) -> str:
+        """The limiter of the launch that takes longest, as `LaunchPrediction.verdict`."""
+        return max(self.launches, key=lambda each: each.seconds).verdict if self.bound else ""
 
     @property
     def shares(self) -> dict[str, float]:
@@ -235,8 +273,12 @@ def predict_launches(
     clock: float | None = None,
     bandwidth: float | None = None,
     multiprocessors: int | None = None,
+    compiled_code: bool = True,
 ) -> Prediction:
-    """Return the predicted times of launches on the presets that ran them."""
+    """Return the predicted times of launches on the presets that ran them.
+
+    Without `compiled_code` no machine code is looked at, which ptxas may need a second for.
+    """
     found: list[LaunchPrediction] = []
     title, samples = "", {}
     for launch in launches:
@@ -252,14 +294,23 @@ def predict_launches(
                 "from a profile that ran in this process, and not from a check or a file"
             )
         start = gpu.figures.next_launch if found else gpu.figures.launch
-        found.append(_predict(launch, gpu, start, cold))
+        found.append(_predict(launch, gpu, start, cold, compiled_code))
     if not found:
         raise ValueError("predicted: nothing was launched on a simulated GPU")
     return Prediction(title, found)
 
 
-def _predict(launch: Launch, gpu: Gpu, start: float, cold: bool) -> LaunchPrediction:
-    times = times_of(launch, gpu, cold)
+def verdicts_of(launches: list[Launch]) -> list[str]:
+    """Return the launches' verdicts; "" where the model has no answer, or nothing to go by."""
+    if not all(each.statements for each in launches):
+        return [""] * len(launches)
+    return [each.verdict for each in predict_launches(launches, compiled_code=False).launches]
+
+
+def _predict(
+    launch: Launch, gpu: Gpu, start: float, cold: bool, compiled_code: bool
+) -> LaunchPrediction:
+    times = times_of(launch, gpu, cold, compiled_code)
     seconds = start + times.seconds
     why = beyond(launch, gpu, seconds)
     what = launch.kernel, launch.grid, launch.block
@@ -270,4 +321,6 @@ def _predict(launch: Launch, gpu: Gpu, start: float, cold: bool) -> LaunchPredic
     note = _CACHES if times.worst > ERROR * times.seconds else ""
     bound = "launch" if start > times.seconds else times.bound
     low, high = seconds / ERROR, (start + times.worst) * ERROR
-    return LaunchPrediction(*what, seconds, low, high, bound, shares, note, times.arch)
+    blocks, most = prod(launch.grid), gpu.row["multiprocessors"]
+    spread = blocks / (most * ceil(blocks / most))
+    return LaunchPrediction(*what, seconds, low, high, bound, shares, note, times.arch, spread)

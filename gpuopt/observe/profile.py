@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from gpuopt.observe import nvprof, recording
-from gpuopt.observe.annotated import Source, SourceLine
+from gpuopt.observe.annotated import Source, listing
 from gpuopt.observe.bounds import Bounds, LaunchBound, bound, preset_row
 from gpuopt.observe.counters import BESIDE, BESIDE_OLD, TABLE, Counters, check_name, unit_of
 from gpuopt.observe.difference import Difference, Place, place as place_of
@@ -27,7 +27,7 @@ from gpuopt.observe.launches import (
     resources_of,
     values_of,
 )
-from gpuopt.observe.prediction import Prediction, predict_launches
+from gpuopt.observe.prediction import Prediction, predict_launches, verdicts_of
 from gpuopt.observe.timeline import Program, Timeline
 from gpuopt.ptx.streams import watchers
 from gpuopt.util import serialise, texts
@@ -37,8 +37,6 @@ from gpuopt.util.table import Column, Listing, Table
 
 LAUNCHES_MOST = 12  # of a table in Jupyter
 COSTLY_MOST = 12  # source lines in a profile's table
-AROUND = 3  # lines of a listing above and below a line that was executed
-WHOLE_MOST = 120  # lines of a file that is listed whole
 
 
 _SHOWN = {
@@ -52,58 +50,6 @@ _SHOWN = {
     "thread": lambda each: str(each.thread),
     "advice": lambda each: each.advice,
 }
-
-
-def _listing(launches: list[Launch], ptx: bool) -> tuple[str, list[SourceLine]]:
-    """Return the file's name and the lines of a kernel, with the counters of some launches."""
-    sources = {name: text for each in launches for name, text in each.sources.items()}
-    if not ptx:
-        sums: dict[str, dict[int, Counters]] = {}
-        for each in (line for launch in launches for line in launch.lines):
-            lines = sums.setdefault(each.file or "", {})
-            lines[each.line] = lines.get(each.line, Counters()) + each.counters
-        known = {file: lines for file, lines in sums.items() if texts.lines(file, sources)}
-        if known:
-            return _files(known, sources)
-    statements: dict[tuple[int, int], SourceLine] = {}
-    for launch in launches:
-        for at, each in enumerate(launch.statements):
-            key, counted = (each.ptx_line, at), each.counters
-            if key in statements:
-                counted += statements[key].counters or Counters()
-            statements[key] = SourceLine(each.ptx_line, each.text, counted, "PTX")
-    return "PTX", [statements[key] for key in sorted(statements)]
-
-
-def _files(
-    counted: dict[str, dict[int, Counters]], sources: dict[str, list[str]]
-) -> tuple[str, list[SourceLine]]:
-    """Return the name of the file with most of the work, and the lines of all files.
-
-    A long file is cut to the lines around those that were executed.
-    """
-    ranked = sorted(
-        counted, key=lambda file: -sum(each.warp_instructions for each in counted[file].values())
-    )
-    shown: list[SourceLine] = []
-    for file in ranked:
-        text, lines, name = texts.lines(file, sources), counted[file], PurePath(file).name
-        if file != ranked[0]:
-            shown += [SourceLine(0, "", None, name), SourceLine(0, f"// --- {name}", None, name)]
-        whole = range(1, len(text) + 1) if len(text) <= WHOLE_MOST else ()
-        near = {*whole} | {
-            number
-            for line in lines
-            for number in range(line - AROUND, line + AROUND + 1)
-            if 0 < number <= len(text)
-        }
-        before = None
-        for number in sorted(near):
-            if before and number > before + 1:
-                shown.append(SourceLine(0, "...", None, name))
-            shown.append(SourceLine(number, text[number - 1], lines.get(number), name))
-            before = number
-    return PurePath(ranked[0]).name, shown
 
 
 @dataclass
@@ -160,7 +106,7 @@ class Profile:
         """Stop recording."""
         recording.end(self._sink)
         watchers.set(tuple(each for each in watchers.get() if each is not self._program))
-        self._program.flush()
+        self._program.end()
 
     def _sink(self, told: dict[str, Any]) -> None:
         launch = launch_of(told)
@@ -370,6 +316,26 @@ class Profile:
             multiprocessors=multiprocessors,
         )
 
+    def verdicts(self) -> list[str]:
+        """Return each launch's limiter by the model: memory, instructions, latency or the launch.
+
+        "memory-bound: DRAM is busy for 84% of the time", and "" where the model has no answer.
+        Memory or the issue of instructions is the limiter if it is busy for 60% of the time.
+
+        Notes
+        -----
+        Source: deck D1's profiler, which asks this first. PTX's instructions are counted, not those
+        of machine code.
+
+        Examples
+        --------
+        >>> import numpy as np, gpuopt
+        >>> x = np.ones((1024, 1024), np.float32)
+        >>> gpuopt.profile(gpuopt.transpose, x, variant="padded", device="sim:k40").verdicts()
+        ['memory-bound: ...']
+        """
+        return verdicts_of(self.launches)
+
     def source(
         self,
         kernel: str | None = None,
@@ -414,7 +380,7 @@ class Profile:
         launches = [each for each in self.launches if each.kernel == kernel]
         threads = sum(prod(each.grid) * prod(each.block) for each in launches)
         counted = f"counted on {launches[0].device}: {threads:,} threads"
-        file, lines = _listing(launches, ptx)
+        file, lines = listing(launches, ptx)
         return Source(None, file, kernel, lines, counted, shown)
 
     def to_dict(self) -> dict[str, Any]:
@@ -492,13 +458,14 @@ class Profile:
         count = len(self.launches)
         where = ", ".join(dict.fromkeys(launch.device for launch in self.launches))
         lines = [f"{count} launch{'es' * (count != 1)} on {where}"]
-        for launch in self.launches:
+        for launch, verdict in zip(self.launches, self.verdicts(), strict=True):
             lines.append(
                 f"  {launch.kernel}, {blocks_of(launch)}, occupancy "
                 f"{launch.occupancy:.0%} ({launch.limiter}), achieved "
                 f"{launch.achieved_occupancy:.0%}"
             )
             lines.append(f"    {resources_of(launch)}")
+            lines += [f"    {verdict}, by a model"] * bool(verdict)
         sums = [f"{name:<18}{value:>15,}   {note}" for name, value, note in self._sums()]
         lines += ["", *(each.rstrip() for each in sums), "", *self._costly().lines()]
         lines += ["", *(finding.text for finding in self.findings)] if self.findings else []
@@ -547,12 +514,15 @@ class Profile:
             Column("static_shared_bytes", "static shared"),
             Column("shared_bytes", "dynamic shared"),
             Column("busy", "multiprocessors busy"),
+            Column("verdict", "limiter, by a model", left=True),
         ]
         records = [
             vars(each)
             | {"blocks": prod(each.grid), "threads": prod(each.block)}
-            | {"busy": "{} of {}".format(*each.busy)}
-            for each in self.launches[:LAUNCHES_MOST]
+            | {"busy": "{} of {}".format(*each.busy), "verdict": verdict}
+            for each, verdict in list(zip(self.launches, self.verdicts(), strict=True))[
+                :LAUNCHES_MOST
+            ]
         ]
         more = len(self.launches) - len(records)
         where = ", ".join(dict.fromkeys(launch.device for launch in self.launches))

@@ -250,6 +250,11 @@ class Program:
         self.began = True
         self._traffic = _core.sim_traffic()
 
+    def end(self) -> None:
+        """Log the last copies."""
+        if self.began:
+            self.flush()
+
     def _copies(self) -> list[_Copies]:
         """Return the copies since the last entry, in and out."""
         now = _core.sim_traffic()

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from math import ceil, prod
 from typing import Any
 
-from gpuopt import _core
 from gpuopt.catalog.figures import Figures
 from gpuopt.models import occupancy
 from gpuopt.observe import machine
@@ -36,7 +35,6 @@ CONTENDED = 0.1  # of the time: atomics that might take as long are beyond the m
 PARTIAL = 2.1  # halves of a line that L2 takes to store a part of a sector; fitted on "scatter"
 FERMI, KEPLER, MAXWELL, VOLTA, AMPERE = 20, 30, 50, 70, 80  # compute capability, times ten
 WARP, SECTOR = 32, 32
-PTX = 75  # the target of gpuopt's own kernels on a simulated GPU
 _MEMORY = ("global", "shared", "local", "texture", "memory")
 
 Code = tuple[tuple[machine.Instruction, float], ...]  # with its executions by warps
@@ -104,7 +102,7 @@ def code_of(launch: Launch, row: dict[str, Any]) -> tuple[machine.Machine | None
     """Return a launch's machine code, and how often each instruction was executed, if known."""
     if row["compute_capability"] < machine.OLDEST:
         return None, ()
-    ptx = launch.ptx.decode("utf-8", "replace") if launch.ptx else _own(launch.kernel)
+    ptx = launch.ptx.decode("utf-8", "replace") if launch.ptx else machine.own_ptx(launch.kernel)
     found = machine.machine_of(ptx, launch.kernel, row["compute_capability"]) if ptx else None
     if not found or not found.code:
         return found, ()
@@ -113,14 +111,6 @@ def code_of(launch: Launch, row: dict[str, Any]) -> tuple[machine.Machine | None
         counts.setdefault(each.ptx_line, each.counters.warp_instructions)
     times = machine.executions(found, counts)
     return found, tuple(zip(found.code, times, strict=True))
-
-
-def _own(kernel: str) -> str:
-    """Return the PTX of one of gpuopt's own kernels, "" for others."""
-    try:
-        return _core.kernel_ptx(kernel, PTX)
-    except (ValueError, KeyError, RuntimeError):
-        return ""
 
 
 def _joined_passes(launch: Launch, sample: Sample, code: Code) -> float:
@@ -302,7 +292,7 @@ def _latency_of(launch: Launch, gpu: Gpu, in_l2: bool) -> Callable[[str], float]
     return by_counters
 
 
-def times_of(launch: Launch, gpu: Gpu, cold: bool) -> Times:
+def times_of(launch: Launch, gpu: Gpu, cold: bool, compiled_code: bool = True) -> Times:
     """Return the predicted times of a launch.
 
     Parameters
@@ -312,9 +302,11 @@ def times_of(launch: Launch, gpu: Gpu, cold: bool) -> Times:
     gpu : Gpu
     cold : bool
         Whether L2 holds nothing at first; else it holds data that fits.
+    compiled_code : bool
+        Whether to look at machine code, which ptxas may need a second for.
     """
     row, figures, counted = gpu.row, gpu.figures, launch.counters
-    compiled, code = code_of(launch, row)
+    compiled, code = code_of(launch, row) if compiled_code else (None, ())
     work = work_of(launch, row, figures, code)
     blocks, warps = prod(launch.grid), ceil(prod(launch.block) / WARP)
     most, old = row["multiprocessors"], row["compute_capability"] < FERMI

@@ -12,6 +12,7 @@ from typing import Any
 from gpuopt.catalog.deck import printed
 from gpuopt.catalog.rungs import Rung
 from gpuopt.observe.counters import Counters, unit_of
+from gpuopt.observe.machine import PTXAS_OLDEST
 from gpuopt.observe.profile import Profile
 from gpuopt.show import sentences
 from gpuopt.show.measured import Ladder, LadderRow
@@ -179,6 +180,7 @@ _RESIDENT = (
     Column("busy", "busy multi-\nprocessors"),
     Column("registers", "registers\nestimated"),
     Column("occupancy", "occu-\npancy", ".1%"),
+    Column("compiled_registers", f"registers\nsm_{PTXAS_OLDEST}"),
     Column("deck_registers", "deck's\nregisters"),
     Column("deck_occupancy", "deck's\noccupancy", ".1%"),
 )
@@ -200,6 +202,7 @@ def _filling(measured: Ladder) -> list[str]:
             record |= {
                 "registers": row.registers or None,
                 "occupancy": launches[0].occupancy,
+                "compiled_registers": row.compiled_registers or None,
                 "deck_registers": deck.registers or None,
                 "deck_occupancy": deck.occupancy or None,
             }

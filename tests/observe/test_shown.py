@@ -58,7 +58,7 @@ def test_a_profile_counts_blocks_and_threads_along_all_axes():
     assert shown[0] == "1 launch on sim:h200" and ", 64 blocks of 256, occupancy" in shown[1]
     shown = repr(gpuopt.profile(gpuopt.reduce, X, variant=3)).splitlines()
     assert shown[0] == "2 launches on sim:h200"
-    assert ", 32 blocks of 128," in shown[1] and ", 1 block of " in shown[3]
+    assert ", 32 blocks of 128," in shown[1] and ", 1 block of " in shown[4]
 
 
 def test_empty_list_of_findings_has_a_plain_repr():

@@ -217,3 +217,37 @@ def test_work_beside_streams_waits_for_them_and_results_follow_their_launches():
     ]  # fmt: skip
     begins = [each.begin for each in line.steps]
     assert begins == sorted(begins) and line.seconds == pytest.approx(line.serial)
+
+
+@pytest.mark.parametrize(
+    ("call", "variant", "device", "verdict"),
+    [
+        ("transpose", "1-historical", "sim:k40", "latency-bound: memory"),  # 4 blocks of 256
+        ("transpose", "shared", "sim:k40", "memory-bound: shared memory"),
+        ("transpose", "padded", "sim:k40", "memory-bound: DRAM"),
+        ("reduce", 1, "sim:g80", "compute-bound: instructions"),
+        ("reduce", 7, "sim:g80", "memory-bound: DRAM"),
+        ("add", 1, "sim:k40", "latency-bound: memory"),
+    ],
+)
+def test_a_profile_tells_the_limiter(call, variant, device, verdict):
+    """Decks D1 and D4: few blocks wait, conflicts and DRAM bound a tile, instructions a tree."""
+    made = {
+        "transpose": lambda: [np.ones((1024, 1024), np.float32)],
+        "reduce": lambda: [np.arange(1 << 20, dtype=np.int32)],
+        "add": lambda: 2 * [np.ones(512, np.float32)],
+    }
+    counted = gpuopt.profile(getattr(gpuopt, call), *made[call](), variant=variant, device=device)
+    assert counted.verdicts()[0].startswith(verdict)
+    assert counted.predicted().verdict.startswith(verdict)
+    assert counted.verdicts()[0] in str(counted) and verdict in counted._repr_html_()
+
+
+def test_a_small_launch_is_bound_by_the_launch_and_a_collected_one_by_nothing():
+    x = np.ones(64, np.float32)
+    small = gpuopt.profile(gpuopt.add, x, x, variant=5, device="sim:h100")
+    assert small.verdicts()[0].startswith("launch-bound")
+    collecting = gpuopt.Profile("sim", collecting=True)
+    with collecting:
+        gpuopt.add(x, x, variant=5, device="sim")
+    assert collecting.verdicts() == [""] and "by a model" not in str(collecting)

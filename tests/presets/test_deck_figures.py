@@ -6,6 +6,7 @@ import gpuopt
 from gpuopt import models
 from gpuopt.catalog.deck import printed
 from gpuopt.catalog.rungs import find
+from gpuopt.observe import machine
 
 REGISTERS = {"naive": 15, "shared": 20, "2-targets": 23, "4-targets": 32, "8-targets": 51}
 OCCUPANCY = {"naive": 2 / 3, "shared": 2 / 3, "2-targets": 2 / 3, "4-targets": 2 / 3,
@@ -33,9 +34,35 @@ def test_case_study_shows_the_decks_registers_beside_an_estimate():
         assert row.deck_occupancy == pytest.approx(OCCUPANCY[name], abs=0.001)
         assert 0 <= row.occupancy <= row.deck_occupancy + 0.001
     assert rows["stream-k"].deck_registers == rows["stream-k"].registers == 0
-    assert "estimated: of the PTX, an upper bound" in str(study)
+    assert "estimated: from the PTX" in str(study)
     again = gpuopt.CaseStudy.from_dict(study.to_dict())
     assert again.rows == study.rows
+
+
+def test_case_study_and_ladder_show_ptxas_registers_where_it_is_at_hand(monkeypatch):
+    def shown():
+        machine.machine_of.cache_clear()
+        study = gpuopt.matmul_case_study("sim:m2090")
+        return study, gpuopt.ladder("matmul", 32 * 32, device="sim:m2090")
+
+    if machine._tool("ptxas"):
+        study, ladder = shown()
+        rows = {row.rung: row for row in study.rows}
+        for name in REGISTERS:
+            assert REGISTERS[name] < rows[name].compiled_registers < 256
+            found = models.occupancy(
+                "m2090", find("matmul", name).block_default,
+                registers=rows[name].compiled_registers, shared=8192 * (name != "naive"),
+            )  # fmt: skip
+            assert rows[name].compiled_occupancy == found.warps / found.max_warps
+        told = {row.rung.name: row.compiled_registers for row in ladder.rows}
+        assert told["naive"] == rows["naive"].compiled_registers
+        assert "ptxas, sm_75" in str(study) and "sm_75" in str(ladder)
+    monkeypatch.setenv("GPUOPT_PTXAS", "none")
+    study, ladder = shown()
+    assert not any(row.compiled_registers for row in [*study.rows, *ladder.rows])
+    assert "sm_75" not in str(study) + str(ladder)
+    machine.machine_of.cache_clear()
 
 
 def test_deck_rates_are_the_printed_ones():
