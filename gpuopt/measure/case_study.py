@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
-from gpuopt.catalog.deck import printed
+from gpuopt.catalog.deck import TILES, printed
 from gpuopt.catalog.devices import Device, device as describe_device, device_name
 from gpuopt.catalog.rungs import Rung, rungs
+from gpuopt.families.matmul import matmul
 from gpuopt.measure.ladder import ladder
 from gpuopt.measure.ladder_result import Ladder
 from gpuopt.measure.roofline import Roofline, roofline
 from gpuopt.models import gpu, occupancy
 from gpuopt.observe.machine import PTXAS_OLDEST, own_machine
+from gpuopt.observe.profile import profile
 from gpuopt.ptx.kernel import resources
 from gpuopt.show import terminal
 from gpuopt.util.checks import whole
@@ -33,6 +35,8 @@ LOOPS = {
     "4-targets": (8, 5, "shared memory", 520),
     "8-targets": (16, 9, "shared memory", 578),
 }
+TILE_SHAPE = (1024, 16)  # of deck D0's first matrix
+TILE_GPUS = ("gt200", "g80")
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,30 @@ class CaseRow:
 
 
 @dataclass(frozen=True)
+class TileRow:
+    """A rung of deck D0's ladder of the matrix product, on the deck's two GPUs.
+
+    Attributes
+    ----------
+    rung : str
+    gt200, g80 : float
+        Predicted seconds on the simulated GTX 280 and 8800 GTX.
+    gt200_transactions, g80_transactions : int
+        Transactions of all global loads and stores, counted there.
+    deck_gt200, deck_g80 : float
+        The deck's GB/s.
+    """
+
+    rung: str
+    gt200: float
+    gt200_transactions: int
+    deck_gt200: float
+    g80: float
+    g80_transactions: int
+    deck_g80: float
+
+
+@dataclass(frozen=True)
 class CaseStudy(Result):
     """Predicted against measured, for one device; it shows itself as a table.
 
@@ -93,6 +121,8 @@ class CaseStudy(Result):
     rows : list of CaseRow
     dtype : str
         Dtype of the matrices.
+    tiles : list of TileRow
+        Deck D0's ladder, on its own two GPUs alone, "sim:gt200" and "sim:g80".
 
     Examples
     --------
@@ -109,6 +139,7 @@ class CaseStudy(Result):
     source: str
     rows: list[CaseRow]
     dtype: str = "float32"
+    tiles: list[TileRow] = field(default_factory=list)
 
     def records(self) -> list[dict[str, Any]]:
         """Return a flat dict for each row, as ``pandas.DataFrame`` takes them."""
@@ -144,6 +175,31 @@ class CaseStudy(Result):
             lines += [f"ptxas: today's compiler for sm_{PTXAS_OLDEST}, the oldest that it knows"]
         return lines
 
+    def _tiled(self) -> list[str]:
+        """Return the table of deck D0's ladder; none on other GPUs than the deck's."""
+        columns = [Column("rung", "rung", left=True, least=14)]
+        for name, title in (("gt200", "GTX 280"), ("g80", "8800 GTX")):
+            columns += [
+                Column(f"deck_{name}", f"{title}\ndeck, GB/s", ",.1f"),
+                Column(f"deck_{name}_step", "step", "{:.2f}x"),
+                Column(f"{name}_transactions", "transactions"),
+                Column(name, "predicted us", ",.1f", 1e6),
+                Column(f"{name}_step", "step", "{:.2f}x"),
+            ]
+        records, before = [], None
+        for row in self.tiles:
+            record = asdict(row)
+            for name in ("gt200", "g80") if before else ():
+                record[f"{name}_step"] = before[name] / record[name]
+                record[f"deck_{name}_step"] = record[f"deck_{name}"] / before[f"deck_{name}"]
+            records.append(record)
+            before = record
+        m, k = TILE_SHAPE
+        head = (
+            f"deck D0's ladder: {m:,} x {k} times {k} x {m:,}, counted and predicted, not measured"
+        )
+        return ["", head, "", *Table(columns, records).lines()] if records else []
+
     def __repr__(self) -> str:
         """Return the table."""
         how = "datasheet's" if self.source == "datasheet" else "measured"
@@ -172,6 +228,7 @@ class CaseStudy(Result):
         if any(row.measured > row.predicted for row in self.rows):
             lines += ["", "over 100%: a cache fed it, which the prediction does not know"]
         lines += self._resident()
+        lines += self._tiled()
         if not any(row.measured for row in self.rows):
             lines += ["", "a simulated GPU has no times: measure on 'cuda' or 'cpu'"]
         return "\n".join(line.rstrip() for line in lines)
@@ -242,6 +299,22 @@ def _resident(rung: Rung, dtype: str, device: Device) -> dict[str, Any]:
     return told
 
 
+def _tile_rows() -> list[TileRow]:
+    """Return deck D0's ladder, counted and predicted on its two GPUs."""
+    m, k = TILE_SHAPE
+    a, b = np.ones((m, k), np.float32), np.ones((k, m), np.float32)
+    found = []
+    for name, rates in TILES.items():
+        told: list[Any] = []
+        for preset, rate in zip(TILE_GPUS, rates, strict=True):
+            counted = profile(matmul, a, b, variant=name, device=f"sim:{preset}")
+            moved = counted.counters
+            transactions = moved.global_load_transactions + moved.global_store_transactions
+            told += [counted.predicted().seconds, transactions, rate]
+        found.append(TileRow(name, *told))
+    return found
+
+
 def _check(measured: Ladder) -> None:
     """Refuse a ladder that is no matrix product's, has no times, or is another machine's."""
     if not isinstance(measured, Ladder):
@@ -297,6 +370,8 @@ def matmul_case_study(
 
     Notes
     -----
+    On "sim:g80" and "sim:gt200" deck D0's own ladder is shown as well, with its two columns.
+
     Source: deck D2, which predicts 44 GFLOP/s for the naive rung (0.25 operations per byte from 177
     GB/s) and measures 72: the caches help.
 
@@ -329,4 +404,5 @@ def matmul_case_study(
         dtype = "float32"
         found = [(rung, 0.0) for rung in rungs("matmul") if not rung.host and not rung.historical]
     rows = [_row(rung, n, dtype, roof, rate) for rung, rate in found]
-    return CaseStudy(roof.device, n, roof.source, rows, dtype)
+    old = roof.device.name in [f"sim:{preset}" for preset in TILE_GPUS]
+    return CaseStudy(roof.device, n, roof.source, rows, dtype, _tile_rows() if old else [])

@@ -1,5 +1,7 @@
 """The decks' printed figures beside what this project measures or estimates."""
 
+from itertools import pairwise
+
 import pytest
 
 import gpuopt
@@ -101,3 +103,25 @@ def test_registers_are_a_ceiling():
     assert roof.ceiling("registers").rate == pytest.approx(8e12, rel=0.01)
     flops = roof.attainable(2 / 12, dtype="float32", memory="registers")
     assert flops == pytest.approx(roof.ceiling("FMA float32").rate)  # an FMA reads 12 bytes
+
+
+def test_case_study_shows_deck_0s_own_ladder_on_its_two_gpus():
+    study = gpuopt.matmul_case_study("sim:g80")
+    assert gpuopt.matmul_case_study("sim:gt200").tiles == study.tiles
+    assert not gpuopt.matmul_case_study("sim:m2090").tiles
+    rows = study.tiles
+    assert [(row.deck_gt200, row.deck_g80) for row in rows] == [
+        (8.8, 0.7),
+        (14.3, 8.2),
+        (29.7, 15.7),
+    ]
+    for name in ("gt200", "g80"):  # the model's steps are the deck's, but for a third
+        for before, after in pairwise(rows):
+            step = getattr(before, name) / getattr(after, name)
+            deck = getattr(after, f"deck_{name}") / getattr(before, f"deck_{name}")
+            assert 2 / 3 < step / deck < 3 / 2, (name, after.rung)
+    # A load of one element by a half-warp: 1 transaction on the GTX 280, 16 on the 8800 GTX.
+    assert rows[0].g80_transactions > 5 * rows[0].gt200_transactions
+    assert rows[2].g80_transactions == rows[2].gt200_transactions
+    assert "8800 GTX" in str(study) and "deck D0's ladder" in str(study)
+    assert gpuopt.CaseStudy.from_dict(study.to_dict()) == study
