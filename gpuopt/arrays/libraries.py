@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from operator import index
 from typing import Any
@@ -168,10 +169,29 @@ class _Numba(Library):
         return cuda.as_cuda_array(made, sync=False)
 
 
+@cache
+def _jax_calls() -> tuple[Any, Any, dict[str, Any], Any]:
+    """Return what JAX's DLPack functions call: export, or None; import; devices; its dtype rule."""
+    import jax
+
+    compiled = sys.modules.get("jaxlib._jax")
+    take = getattr(compiled, "dlpack_managed_tensor_to_buffer", None)
+    devices = [each for each in jax.local_devices() if each.platform == "gpu"] if take else []
+    places = {f"cuda:{each.local_hardware_id}": each for each in devices}
+    export = getattr(compiled, "buffer_to_dlpack_managed_tensor", None)
+    return export, take, places, places and jax.dtypes.canonicalize_dtype
+
+
 class _Jax(Library):
     def finish(self, made: Any) -> Any:
+        """Pass an array, which the call has waited for, as `jax.dlpack.from_dlpack` does."""
         import jax
 
+        _, take, places, canonical = _jax_calls()
+        place = places.get(made.device)
+        if place is not None and canonical(made.dtype) == made.dtype:
+            with suppress(TypeError):  # of another version's signature
+                return take(made.__dlpack__(stream=-1), place, None)
         return jax.dlpack.from_dlpack(made)
 
 
@@ -240,6 +260,10 @@ def _by_dlpack(value: Any, name: str, library: Library) -> View | None:
         capsule = value.__dlpack__(stream=LEGACY, max_version=(1, 0))
     except TypeError:  # a producer from before the versioned protocol
         capsule = value.__dlpack__(stream=LEGACY)
+    return _by_capsule(value, name, library, capsule)
+
+
+def _by_capsule(value: Any, name: str, library: Library, capsule: Any) -> View:
     try:
         taken = _core.dlpack_take(capsule)
     except (BufferError, TypeError, ValueError) as error:
@@ -270,6 +294,11 @@ def _jax(value: Any, name: str) -> View | None:
         )
     if getattr(value, "is_deleted", bool)():
         raise ValueError(f"{name}: its memory was given back to JAX (deleted, or donated)")
+    export, *_ = _jax_calls()
+    if export and len(value.devices()) == 1:
+        with suppress(Exception):  # on the host, or of a version that has other arguments
+            capsule = export(value, stream=LEGACY)  # __dlpack__ calls it, with checks around it
+            return _by_capsule(value, name, JAX, capsule).replace(read_only=True)
     try:
         view = _by_dlpack(value, name, JAX)
     except BufferError:

@@ -512,3 +512,49 @@ def test_arrays_of_jax_have_plans_and_wait(fake_cuda):
         ctrl_c(lambda: gpuopt.add(x, x), 0.3)
     """
     with_producers(fake_cuda, code)
+
+
+def test_arrays_of_jax_use_its_compiled_functions(fake_cuda):
+    code = """
+        class Array:
+            def __init__(self, host):
+                self.host = host
+            def devices(self):
+                return {0}
+            def __dlpack_device__(self):
+                return 2, 0
+            def __dlpack__(self, **options):
+                raise BufferError("the compiled function is to be called")
+        ArrayImpl = type("ArrayImpl", (Array,), {"__module__": "jaxlib"})
+        def export(array, stream):
+            host = array.host
+            assert stream == 1
+            bits = 8 * host.itemsize
+            return gpuopt._core.dlpack_export(
+                array, host.ctypes.data, host.shape, 2, bits, 2, 0, False, False)
+        taken, passed = [], []
+        def take(capsule, place, stream):
+            taken.append(gpuopt._core.dlpack_take(capsule))
+            return place, stream
+        sys.modules["jaxlib._jax"] = types.SimpleNamespace(
+            buffer_to_dlpack_managed_tensor=export, dlpack_managed_tensor_to_buffer=take)
+        jax = types.ModuleType("jax")
+        jax.core = types.SimpleNamespace()
+        jax.local_devices = lambda: [types.SimpleNamespace(platform="gpu", local_hardware_id=0)]
+        jax.dtypes = types.SimpleNamespace(canonicalize_dtype=lambda dtype: np.dtype("f4"))
+        jax.dlpack = types.SimpleNamespace(from_dlpack=lambda array: passed.append(array) or "made")
+        sys.modules["jax"] = jax
+        x, y = ArrayImpl(np.arange(1000, dtype="f4")), ArrayImpl(np.arange(1000.0))
+        for _ in range(2):
+            place, stream = gpuopt.add(x, x)
+            assert place.local_hardware_id == 0 and stream is None
+            assert taken[-1][2] == (1000,) and taken[-1][4:6] == (2, 32), taken[-1]
+        assert not passed and gpuopt.add(y, y) == "made"  # JAX makes it float32
+        assert passed[-1].dtype == "f8" and passed[-1].shape == (1000,)
+        counts = sys.getrefcount(x), get("used")
+        for _ in range(50):
+            gpuopt.add(x, x)
+            taken.clear()
+        assert (sys.getrefcount(x), get("used")) == counts
+    """
+    with_producers(fake_cuda, code)
