@@ -246,6 +246,12 @@ def wrong_bench(monkeypatch):
     monkeypatch.setattr(gpuopt._core, "Bench", Wrong)
 
 
+def several(device, count):
+    """Return names of several devices: all GPUs in turn, or the same device again and again."""
+    gpus = gpuopt.available("cuda").count if device == "cuda" else 0
+    return [f"cuda:{k % gpus}" if gpus else device for k in range(count)]
+
+
 @pytest.fixture(scope="session")
 def fake_cuda(tmp_path_factory):
     """Return a function that compiles fake_cuda.c with some macros and returns the library."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -26,6 +25,7 @@ from gpuopt.scale import shards
 from gpuopt.scale.boxes import Box, Source, store
 from gpuopt.scale.halo import BoxedStencil
 from gpuopt.scale.partials import Reduction
+from gpuopt.scale.threads import on_each
 from gpuopt.util.errors import DeviceError
 
 
@@ -69,14 +69,6 @@ def devices_of(given: Any) -> list[str]:
             f"device: the list has devices of different kinds, {' and '.join(kinds)}; use one kind"
         )
     return names
-
-
-def _on_each(work: Callable[[int, str], Any], devices: Sequence[str]) -> list[Any]:
-    """Return ``work(k, device)`` for every device; the first error, when all have ended."""
-    if len(devices) == 1:
-        return [work(0, devices[0])]
-    with ThreadPoolExecutor(len(devices), "gpuopt-device") as pool:
-        return [each.result() for each in [pool.submit(work, *one) for one in enumerate(devices)]]
 
 
 def _host(value: Any, name: str) -> np.ndarray:
@@ -147,7 +139,7 @@ def _reduce(
     starts = [[each.start for each in box] for box in boxes]
     shape = x.shape
     planned = Reduction.of(shape, x.dtype, op, axis, bool(keepdims), dtype, initial, how)
-    parts = _on_each(
+    parts = on_each(
         lambda k, name: planned.part(x[boxes[k]], starts[k], name), devices[: len(boxes)]
     )
     cut = [k for k in range(len(shape)) if len({start[k] for start in starts}) > 1]
@@ -179,7 +171,7 @@ def _transpose(a: Any, axes: Any, variant: Any, out: Any, block: Any, devices: l
         how = {"variant": variant, "block": block, "device": device}
         store(transpose, target, boxes[k], x.dtype, x[there], order, **how)
 
-    _on_each(work, devices[: len(boxes)])
+    on_each(work, devices[: len(boxes)])
     return result()
 
 
@@ -204,7 +196,7 @@ def _stencil1d(
     def work(k: int, device: str) -> None:
         stencil.run(stencil.read(boxes[k]), boxes[k], target, device)
 
-    _on_each(work, devices[: len(boxes)])
+    on_each(work, devices[: len(boxes)])
     return result()
 
 
@@ -225,7 +217,7 @@ def _vectors(
         cut = [each[boxes[k]] if isinstance(each, np.ndarray) else each for each in wide]
         store(function, target, boxes[k], problem.dtype, *cut, **how, device=device)
 
-    _on_each(work, devices[: len(boxes)])
+    on_each(work, devices[: len(boxes)])
     return result()
 
 
@@ -257,7 +249,7 @@ def _matmul(a: Any, b: Any, variant: Any, out: Any, devices: list[str]) -> Any:
         how = {"variant": variant, "device": device}
         store(matmul, target, boxes[k], problem.dtype, *operands, **how)
 
-    _on_each(work, devices[: len(boxes)])
+    on_each(work, devices[: len(boxes)])
     found = result()
     return found if out is not None or found.ndim else found[()]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from itertools import accumulate, compress, pairwise
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from gpuopt.arrays import inout
 from gpuopt.arrays.device_array import DeviceArray, empty, make
 from gpuopt.arrays.libraries import View, view_of
+from gpuopt.families.axis_plan import PLACES
 from gpuopt.families.device_axes import compact, strides_of
 from gpuopt.families.device_calls import asarray
 from gpuopt.families.engines import is_shards
@@ -27,7 +28,8 @@ from gpuopt.families.transpose import permutation, transpose, transpose_problem
 from gpuopt.families.vectors import add, saxpy
 from gpuopt.scale.halo import beyond
 from gpuopt.scale.links import Move, exchange, flat, rows
-from gpuopt.scale.partials import Reduction
+from gpuopt.scale.partials import Part, Reduction
+from gpuopt.scale.threads import on_each
 
 
 @dataclass(frozen=True)
@@ -166,13 +168,18 @@ def _result(shards: Shards, k: int, found: DeviceArray) -> Any:
 
 def _joined_on_host(planned: Reduction, shards: Shards, shape: tuple[int, ...]) -> Any:
     """Join parts on the host: a number, or a list of slices of the results."""
-    parts = []
-    for each, start in zip(shards.arrays, shards.ends, strict=False):
-        parts.append(planned.part(each, [start, *(0 for _ in shards.shape[1:])], each.device))
+    arrays = shards.arrays
+    starts = [[start, *(0 for _ in shards.shape[1:])] for start in shards.ends[:-1]]
+    if planned.op in PLACES:
+        parts = on_each(lambda k, name: planned.part(arrays[k], starts[k], name), shards.devices)
+    else:  # all devices compute before the first one is waited for
+        full = [all(each.shape[k] for k in planned.axes) for each in arrays]
+        made = [planned.part_on_device(each) for each in compress(arrays, full)]
+        parts = [Part(each.get().reshape(planned.kept_shape)) for each in made]
     found = planned.finish(planned.join(parts))
     if not shape:
         return found
-    slices = pairwise(_cut(shape[0], len(parts)))
+    slices = pairwise(_cut(shape[0], len(arrays)))
     return [
         _result(shards, k, asarray(np.ascontiguousarray(found[begin:end]), shards.devices[k]))
         for k, (begin, end) in enumerate(slices)

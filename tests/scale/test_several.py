@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import kinds
+from conftest import kinds, several
 
 import gpuopt
 
@@ -30,13 +30,13 @@ def test_reductions_of_slices_are_joined(op, device, count, rng):
     for shape in ((37, 53), (3, 400)):  # fewer rows than devices, too
         x = np.round(rng.standard_normal(shape), 1).astype(np.float32)
         for axis, keepdims in cases(op):
-            got = gpuopt.reduce(x, op, axis=axis, keepdims=keepdims, device=[device] * count)
+            got = gpuopt.reduce(x, op, axis=axis, keepdims=keepdims, device=several(device, count))
             alike(got, gpuopt.reduce(x, op, axis=axis, keepdims=keepdims, device="cpu"))
 
 
 @pytest.mark.parametrize("device", kinds())
 def test_arrays_of_the_input_s_size(device, rng):
-    two = [device, device]
+    two = several(device, 2)
     x = rng.standard_normal((7, 30, 11)).astype(np.float32)
     for axes in (None, (0, 2, 1), (1, 0, 2)):
         np.testing.assert_array_equal(gpuopt.transpose(x, axes, device=two), x.transpose(axes))
@@ -58,7 +58,7 @@ def test_stencils_at_the_ends_and_at_the_cuts(mode, device, rng):
         for radius in (0, 3, 19, 60):
             for axis in range(array.ndim):
                 how = {"mode": mode, "axis": axis, "cval": 7}
-                got = gpuopt.stencil1d(array, radius, device=[device] * 3, **how)
+                got = gpuopt.stencil1d(array, radius, device=several(device, 3), **how)
                 wanted = gpuopt.stencil1d(array, radius, device="cpu", **how)
                 np.testing.assert_array_equal(got, wanted)
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from conftest import kinds
+from conftest import kinds, several
 
 import gpuopt
 
@@ -15,7 +15,10 @@ MODES = ["constant", "nearest", "reflect", "mirror", "wrap", "valid"]
 
 
 def cut(x, bounds, device):
-    return [gpuopt.asarray(x[a:b], device) for a, b in pairwise(bounds)]
+    names = several(device, len(bounds) - 1)
+    return [
+        gpuopt.asarray(x[a:b], name) for (a, b), name in zip(pairwise(bounds), names, strict=True)
+    ]
 
 
 def whole(found, count):
