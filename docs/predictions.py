@@ -1,9 +1,10 @@
-"""Print predicted times beside the decks' and an H200's: the tables of docs/predictions.md.
+"""Print predicted times beside the decks', an H200's and an H100's: docs/predictions.md's tables.
 
-    python docs/predictions.py     # some minutes
+    python docs/predictions.py [decks] [h200] [twenty] [blind] [without]     # all: a quarter hour
 
-The H200's times are those of gpuopt/measure/reference, warm; the H100's those of
-tests/observe/twenty. Machine code is counted where ptxas and nvdisasm are at hand.
+The H200's times are those of gpuopt/measure/reference, warm; the H100's those of tests/observe.
+`without` predicts the tables once more, each GPU without the constants that were fitted on it.
+Machine code is counted where ptxas and nvdisasm are at hand.
 """
 
 from __future__ import annotations
@@ -11,79 +12,195 @@ from __future__ import annotations
 import json
 import statistics
 import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
 from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import spearmanr
 
 import gpuopt
+from gpuopt.catalog.figures import FIGURES
 from gpuopt.measure.reference_times import FOLDER
+from gpuopt.observe import timing
+from gpuopt.observe.prediction import predict_launches
 
-DECKS = (
-    ("reduce", 2**22, "int32", "sim:g80"),
-    ("transpose", 2**20, "float32", "sim:k40"),
-    ("matmul", 2**20, "float32", "sim:m2090"),
-)
+TESTS = Path(__file__).parents[1] / "tests" / "observe"
 
 
-def decks() -> None:
-    """Print the predicted microseconds of the decks' own code beside the decks' figures."""
-    for family, n, dtype, device in DECKS:
-        told = gpuopt.ladder(family, n, dtype=dtype, device=device)
-        print(told.title, "on", device)
-        for each in told.records():
-            if time := each["predicted_deck_us"]:
-                deck = each["deck_us"] or 8 * n / (each["deck_gbs"] * 1e3)
-                off = f"{time / deck - 1:+.0%}"
-                print(f"  {each['name']:<16}{time:>9.1f} us, deck {deck:>9.1f}: {off}")
-    n = 3 << 20
-    with gpuopt.profile(device="sim:g80") as counted:
-        rows = gpuopt.experiments.coalescing(n, device="sim:g80").rows
-    print(f"coalescing, {n:,} elements on sim:g80")
-    for row, each in zip(rows, counted.predicted().launches, strict=True):
-        print(f"  {row.name:<24}{each.seconds * 1e6:>9.1f} us")
+class Row(NamedTuple):
+    """A kernel or a rung, its launches on a simulated GPU, and the time of a real one, in us."""
+
+    table: str
+    name: str
+    launches: list[Any]
+    measured: float
 
 
-def h200() -> None:
-    """Print a line for each rung that a simulated GPU runs, and a summary."""
+def _decks() -> Iterator[Row]:
+    """Yield the decks' own code."""
+    ones = np.ones((1024, 1024), np.float32)
+    few = np.arange(1 << 22, dtype=np.int32) & 1
+    reductions = [8054, 3456, 1722, 965, 536, 381, 268]
+    gbs = [9.7, 41.6, 137.4, 116.0, 150.6, 238.4]
+    products = [29630, 9440, 6460, 5050, 4530]
+    tables: list[tuple[str, Callable[..., Any], tuple[Any, ...], dict[str, Any], list[float]]] = [
+        ("g80", gpuopt.reduce, (few,), {"block": 128, "dtype": np.int32}, reductions),
+        ("k40", gpuopt.transpose, (ones,), {}, [2e-3 * ones.nbytes / each for each in gbs]),
+        ("m2090", gpuopt.matmul, (ones, ones), {}, products),
+    ]
+    for gpu, call, arguments, options, times in tables:
+        for number, time in enumerate(times, 1):
+            name = f"{number}-historical"
+            told = gpuopt.profile(
+                call, *arguments, variant=name, device=f"sim:{gpu}", caches=True, **options
+            )
+            yield Row(f"deck's {gpu}", name, list(told.launches), time)
+    with gpuopt.profile(device="sim:g80", caches=True) as counted:
+        names = [
+            each.name for each in gpuopt.experiments.coalescing(3 << 20, device="sim:g80").rows
+        ]
+    deck = {
+        "coalesced": 356,
+        "idle threads": 357,
+        "permuted": 3494,
+        "misaligned by 1": 3494,
+        "float3": 3302,
+        "float3, shared memory": 359,
+    }
+    samples: dict[str, Any] = {}  # a profile samples the first launch of each kernel
+    for name, launch in zip(names, counted.launches, strict=True):
+        sample = samples.setdefault(launch.kernel, launch.sample)
+        if name in deck:
+            yield Row("deck's g8x", name, [replace(launch, sample=sample)], deck[name])
+
+
+def _h200() -> Iterator[Row]:
+    """Yield each rung that a simulated GPU runs and whose time is stored."""
     stored = json.loads((FOLDER / "nvidia-h200.json").read_text())
-    every = []
     for ladder in (each for each in stored["ladders"] if each["dtype"] == "float32"):
         told = gpuopt.ladder(
             ladder["family"], ladder["n"], dtype="float32", block=ladder["block"], device="sim:h200"
         )
-        predicted = {each["name"]: each["predicted_us"] for each in told.records()}
-        print(ladder["title"])
+        counted = {each.rung.name: each.counted for each in told.rows}
         for row in ladder["rows"]:
             name, measured = row["rung"]["name"], statistics.median(row["warm"]) * 1e6
-            if time := predicted.get(name):
-                every.append(off := time / measured - 1)
-                print(f"  {name:<16}{time:>9.1f} us, measured {measured:>9.1f}: {off:+.0%}")
-    good = sum(abs(each) <= 0.25 for each in every)
-    print(f"{good} of {len(every)} within 25%, median {statistics.median(map(abs, every)):.0%}")
+            if counted.get(name) and counted[name].predicted().seconds > 0:
+                yield Row(ladder["title"], name, list(counted[name].launches), measured)
 
 
-def twenty() -> None:
-    """Print a line for each kernel of tests/observe/twenty, beside an H100's times and hits."""
-    folder = Path(__file__).parents[1] / "tests" / "observe"
-    sys.path.insert(0, str(folder))
-    from twenty_cases import cases, profiled
+def _users(folder: str) -> Iterator[Row]:
+    """Yield the kernels of a folder of tests/observe."""
+    sys.path.insert(0, str(TESTS))
+    module, kernels = import_module(f"{folder}_cases"), import_module("user_kernels")
+    times = json.loads((TESTS / folder / "h100.json").read_text())
+    for name, case in module.cases().items():
+        told = kernels.profiled(module.PTX, case, "sim:h100")
+        yield Row(f"h100, {folder}", name, list(told.launches), times[name]["queue_us"])
 
-    measured = json.loads((folder / "twenty" / "h100.json").read_text())
-    print("twenty kernels on sim:h100: us, L1 and L2 hits in percent, measured in brackets")
-    every = []
-    for name in cases():
-        told, real = profiled(name, "sim:h100"), measured[name]
-        time, counted = told.predicted().seconds * 1e6, told.counters
-        every.append(off := time / real["queue_us"] - 1)
-        l2 = 100 * real["l2_hits"] / real["l2_sectors"]
+
+TABLES: dict[str, Callable[[], Iterator[Row]]] = {
+    "decks": _decks,
+    "h200": _h200,
+    "twenty": lambda: _users("twenty"),
+    "blind": lambda: _users("blind"),
+}
+
+
+@cache
+def rows(name: str) -> list[Row]:
+    """Return the rows of a table, simulated once."""
+    return list(TABLES[name]())
+
+
+def errors(some: list[Row]) -> list[float]:
+    """Return how far each row's prediction is off, as a fraction of the measured time."""
+    times = [predict_launches(each.launches).seconds * 1e6 for each in some]
+    return [time / each.measured - 1 for time, each in zip(times, some, strict=True)]
+
+
+def show(name: str) -> None:
+    """Print a table, and how many of its rows are near and inside their intervals."""
+    print(f"{name}: us, measured, off; the bound; L1 and L2 hits in percent")
+    told = rows(name)
+    found, inside, table = [], 0, ""
+    for each in told:
+        if each.table != table:
+            print(table := each.table)
+        predicted = predict_launches(each.launches)
+        time, counted = predicted.seconds * 1e6, each.launches[0].counters
+        found.append(time)
+        inside += predicted.low * 1e6 <= each.measured <= predicted.high * 1e6
         print(
-            f"  {name:<14}{time:>8.2f} ({real['queue_us']:>7.2f}) {off:+4.0%}"
-            f"{100 * counted.l1_hit_rate:>7.1f} ({real['l1_percent']:>5.1f})"
-            f"{100 * counted.l2_hit_rate:>7.1f} ({l2:>5.1f})"
+            f"  {each.name:<22}{time:>10.2f}{each.measured:>10.2f}{time / each.measured - 1:>+6.0%}"
+            f"  {predicted.bound:<14}{100 * counted.l1_hit_rate:>6.1f}"
+            f"{100 * counted.l2_hit_rate:>6.1f} {predicted.note[:40]}"
         )
-    good = sum(abs(each) <= 0.3 for each in every)
-    print(f"{good} of {len(every)} within 30%, median {statistics.median(map(abs, every)):.0%}")
+    off = [abs(each) for each in errors(told) if each == each]
+    limit = 0.3 if name in ("twenty", "blind") else 0.25
+    known = [(a, each.measured) for a, each in zip(found, told, strict=True) if a == a]
+    rank = spearmanr(*zip(*known, strict=True))[0]
+    print(
+        f"{sum(each <= limit for each in off)} of {len(told)} within {limit:.0%}, median "
+        f"{statistics.median(off):.1%}, {inside} inside their interval, rank {rank:.3f}"
+    )
+
+
+# --- each GPU without its own constants
+
+# The constants fitted on a GPU, and what the model takes without them.
+FITTED = {
+    "m2090": {"P": 2.0},  # a norm between sum and maximum
+    "k40": {"TEXTURE_LINE": 2.0},  # as a line of the LSU
+    "h200": {"BLOCK_START": 0.0},
+    "h100": {"PARTIAL": 1.0},
+}
+OWN = ("read", "copy", "launch", "next_launch")  # measured on a GPU, or told of it by its deck
+
+
+def without(gpu: str, some: list[Row]) -> None:
+    """Print a GPU's errors with its own constants, and with the median of the others'."""
+    usual = statistics.median(map(abs, errors(some))), max(map(abs, errors(some)))
+    figures = FIGURES[gpu]
+    others = [each for name, each in FIGURES.items() if name != gpu]
+    values = {name: statistics.median(getattr(each, name) for each in others) for name in OWN}
+    constants = {name: getattr(timing, name) for name in FITTED.get(gpu, {})}
+    try:
+        FIGURES[gpu] = replace(figures, **values)
+        for name, value in FITTED.get(gpu, {}).items():
+            setattr(timing, name, value)
+        off = errors(some)
+    finally:
+        FIGURES[gpu] = figures
+        for name, value in constants.items():
+            setattr(timing, name, value)
+    left = statistics.median(map(abs, off)), max(map(abs, off))
+    print(
+        f"{gpu:<6} {len(some):>3} rows: median {usual[0]:.1%}, worst {usual[1]:.0%}; without its "
+        f"own constants {left[0]:.1%}, {left[1]:.0%}"
+    )
+
+
+def left_out() -> None:
+    """Print the errors of every GPU without its own constants."""
+    every = {
+        "g80": [each for each in rows("decks") if "g8" in each.table],
+        "k40": [each for each in rows("decks") if "k40" in each.table],
+        "m2090": [each for each in rows("decks") if "m2090" in each.table],
+        "h200": rows("h200"),
+        "h100": [
+            each
+            for each in rows("twenty") + rows("blind")
+            if predict_launches(each.launches).seconds > 0
+        ],
+    }
+    for gpu, some in every.items():
+        without(gpu, some)
 
 
 if __name__ == "__main__":
-    decks()
-    h200()
-    twenty()
+    for wanted in sys.argv[1:] or [*TABLES, "without"]:
+        left_out() if wanted == "without" else show(wanted)

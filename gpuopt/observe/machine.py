@@ -45,16 +45,42 @@ _ANCHORS = re.compile(
     r"LD[GSL]|ST[GSL]?\b|ATOM|RED|TEX|BAR|FFMA|FADD|FMUL|DFMA|DADD|DMUL|MUFU|SHFL"
 )
 _LINE = re.compile(r'//## File "ptx", line (\d+)')
-_CODE = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:\{\s*)?(@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)")
+_CODE = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:\{\s*)?(@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)([^;]*)")
+_WORD = re.compile(r"^\s*/\* 0x([0-9a-f]{16}) \*/")  # the second one of an instruction
+_LABEL = re.compile(r"`\((\.L\w+)\)")
+_OUTSTANDING = re.compile(r",\s*0x([0-9a-f]+)")  # of DEPBAR.LE
+CONTROL = 41  # of the second word, its least bit
 _WIDTH = re.compile(r"\.(64|128)\b")
 
 
 class Instruction(NamedTuple):
-    """An instruction of machine code: its name, and the line of the PTX statement it comes from."""
+    """An instruction of machine code.
+
+    Attributes
+    ----------
+    name : str
+    line : int
+        The line of its PTX statement.
+    block : int
+        The basic block, counted from 0.
+    stall : int
+        Least clocks until the warp's next instruction.
+    writes, reads : int
+        The scoreboard that is released when its result is there, or its operands are read; 7: none.
+    waits : int
+        A bit for each scoreboard that it waits for.
+    target : int
+        The block that it branches to; of DEPBAR the copies that may be outstanding; else -1.
+    """
 
     name: str
     line: int
     block: int
+    stall: int = 1
+    writes: int = 7
+    reads: int = 7
+    waits: int = 0
+    target: int = -1
 
 
 class Machine(NamedTuple):
@@ -129,19 +155,47 @@ def annotated(ptx: str) -> str:
 def parsed(text: str) -> tuple[Instruction, ...]:
     """Return the instructions of nvdisasm's listing of one kernel; blocks are counted from 0."""
     found: list[Instruction] = []
+    labels: dict[str, int] = {}
+    branches: dict[int, str] = {}
     line = block = 0
     for each in text.split("\n"):
         if told := _LINE.search(each):
             line = int(told[1])
         elif each.startswith(".L_"):
             block += 1
+            labels[each.partition(":")[0]] = block
         elif code := _CODE.search(each):
-            found.append(Instruction(code[2], line, block))
-            if code[2].startswith(("BRA", "EXIT", "RET", "BRX", "CALL")):
+            name, rest = code[2], code[3]
+            if label := _LABEL.search(rest):
+                branches[len(found)] = label[1]
+            left = _OUTSTANDING.search(rest) if name.startswith("DEPBAR") else None
+            found.append(Instruction(name, line, block, target=int(left[1], 16) if left else -1))
+            if name.startswith(("BRA", "EXIT", "RET", "BRX", "CALL")):
                 block += 1
+        elif found and (word := _WORD.match(each)):
+            found[-1] = found[-1]._replace(**control(int(word[1], 16)))
+    for at, label in branches.items():
+        found[at] = found[at]._replace(target=labels.get(label, -1))
     while found and found[-1].name.startswith(("NOP", "BRA")):  # behind the end
         found.pop()
     return tuple(found)
+
+
+def control(word: int) -> dict[str, int]:
+    """Return the control code of an instruction, from the second word of its encoding.
+
+    Examples
+    --------
+    >>> control(0x000EA2000C1E1D00)
+    {'stall': 1, 'writes': 2, 'reads': 7, 'waits': 0}
+    """
+    bits = word >> CONTROL
+    return {
+        "stall": bits & 15,
+        "writes": bits >> 5 & 7,
+        "reads": bits >> 8 & 7,
+        "waits": bits >> 11 & 63,
+    }
 
 
 def _run(*command: str) -> str | None:
@@ -167,7 +221,7 @@ def _compiled(ptx: str, kernel: str, arch: str) -> dict[str, Any] | None:
         if not log or not registers:
             return None
         spilled = re.search(r"(\d+) bytes spill stores", log)
-        code = _run(nvdisasm, "-g", "-c", cubin) if nvdisasm else None
+        code = _run(nvdisasm, "-g", "-c", "-hex", cubin) if nvdisasm else None
     return {
         "registers": int(registers[1]),
         "spilled": int(spilled[1]) if spilled else 0,
@@ -194,7 +248,7 @@ def machine_of(ptx: str, kernel: str, capability: int) -> Machine | None:
         arch = target[1]  # code for one architecture only
     elif target and int(target[2]) > capability:
         return None
-    key = cache.key("machine", 1, ptx, kernel, arch, _tool("ptxas"), _tool("nvdisasm"))
+    key = cache.key("machine", 2, ptx, kernel, arch, _tool("ptxas"), _tool("nvdisasm"))
     found = cache.load(key)
     if found is None:
         found = _compiled(ptx, kernel, arch)

@@ -14,10 +14,18 @@ from pathlib import PurePath
 from types import TracebackType
 from typing import Any
 
-from gpuopt.observe import nvprof, recording
+from gpuopt.observe import recording
 from gpuopt.observe.annotated import Source, listing
 from gpuopt.observe.bounds import Bounds, LaunchBound, bound, preset_row
-from gpuopt.observe.counters import BESIDE, BESIDE_OLD, TABLE, Counters, check_name, unit_of
+from gpuopt.observe.counters import (
+    BESIDE,
+    BESIDE_OLD,
+    TABLE,
+    Counters,
+    check_name,
+    nvprof_metrics,
+    unit_of,
+)
 from gpuopt.observe.difference import Difference, Place, place as place_of
 from gpuopt.observe.launches import (
     Finding,
@@ -441,7 +449,7 @@ class Profile:
             launch.achieved_occupancy * weight
             for launch, weight in zip(self.launches, weights, strict=True)
         )
-        return nvprof.metrics(self.counters, achieved / max(1, sum(weights)))
+        return nvprof_metrics(self.counters, achieved / max(1, sum(weights)))
 
     @staticmethod
     def describe() -> dict[str, tuple[str, str]]:

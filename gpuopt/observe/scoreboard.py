@@ -153,6 +153,8 @@ class Sample(NamedTuple):
     shared_words : dict of int to (int, int)
         By line of the PTX, of an access to shared memory: the different words of 32 bits that a
         warp's lanes access together, and those of one lane.
+    lines : tuple of int
+        The statements' lines in the PTX.
     """
 
     texts: tuple[str, ...]
@@ -160,6 +162,14 @@ class Sample(NamedTuple):
     warp: np.ndarray
     truncated: bool
     shared_words: dict[int, tuple[int, int]]
+    lines: tuple[int, ...] = ()
+
+    def longest_warp(self) -> dict[int, int]:
+        """Return by line of the PTX how often the warp with most instructions executed it."""
+        of_warp = np.bincount(self.warp, minlength=1)
+        chosen = self.instruction[self.warp == of_warp.argmax()]
+        counts = np.bincount(chosen, minlength=len(self.lines)).tolist()
+        return dict(zip(self.lines, counts, strict=True))
 
 
 def sample_of(told: dict[str, Any] | None) -> Sample | None:
@@ -170,7 +180,9 @@ def sample_of(told: dict[str, Any] | None) -> Sample | None:
     events = events[events["part"] == 0]
     texts = tuple(each[0] for each in told["instructions"])
     kept = events["instruction"].astype(np.int32), events["warp"].astype(np.int16)
-    return Sample(texts, *kept, told["truncated"], _shared_words(events, told["instructions"]))
+    words = _shared_words(events, told["instructions"])
+    lines = tuple(each[PTX_LINE] for each in told["instructions"])
+    return Sample(texts, *kept, told["truncated"], words, lines)
 
 
 def _shared_words(events: np.ndarray, instructions: Any) -> dict[int, tuple[int, int]]:

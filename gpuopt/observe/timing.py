@@ -2,11 +2,13 @@
 
 A block's work on each resource of a multiprocessor, in clocks: instructions, lines of global
 memory, passes through shared memory, lines of textures. They overlap in part: the work is their
-p-norm with p = 1.5 (before compute capability 2.0 there is one pipe: their sum). Alone, a block
-also waits: `scoreboard.critical_path`. While one of k resident blocks works, others wait: a closed
-queue with one server, whose throughput mean-value analysis gives (Reiser and Lavenberg, 1980).
-Where no barrier couples a block's warps, the queue is of warps. A launch takes that long, or as
-long as its bytes take in DRAM or in L2, or as its blocks take to start, whichever is longest.
+p-norm with p = 1.5 (before compute capability 2.0 there is one pipe: their sum). A block also
+waits: by its machine code in order (`inorder.walked`), or by its PTX (`scoreboard.critical_path`).
+While it works or waits, others do: a closed queue of the resident blocks, with the multiprocessor,
+its part of the memory's bandwidth, and the start of blocks as servers, solved by mean-value
+analysis (Reiser and Lavenberg, 1980). Where no barrier couples a block's warps, they queue one by
+one, at their own scheduler. Stores, and loads whose latency other instructions hide, need no wait
+for the memory, which none the less takes as long as its bytes.
 
 Volkov's thesis (2016) says why neither a sum nor a maximum of work and latency will do; Hong and
 Kim, ISCA 2009, is the first model of this kind.
@@ -15,15 +17,16 @@ Kim, ISCA 2009, is the first model of this kind.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuopt.catalog.figures import Figures
 from gpuopt.models import occupancy
 from gpuopt.observe import machine
 from gpuopt.observe.counters import Counters
+from gpuopt.observe.inorder import queue_of, walked
 from gpuopt.observe.launches import Launch
 from gpuopt.observe.scoreboard import Sample, critical_path, fused, kind_of, parse, slots
 
@@ -32,6 +35,7 @@ TEXTURE_LINE = 0.5  # clocks per line of the read-only path on Kepler; fitted on
 ERROR = 1.25  # the factor that the rows of the decks' tables stay within
 RESIDENT = 0.8  # of L2: data of this size stays there from one call to the next
 CONTENDED = 0.1  # of the time: atomics that might take as long are beyond the model
+BLOCK_START = 1.0  # clocks of the whole GPU; fitted on the H200's reductions and additions
 PARTIAL = 2.1  # halves of a line that L2 takes to store a part of a sector; fitted on "scatter"
 FERMI, KEPLER, MAXWELL, VOLTA, AMPERE = 20, 30, 50, 70, 80  # compute capability, times ten
 WARP, SECTOR = 32, 32
@@ -235,28 +239,30 @@ class Times:
     arch: str = ""
 
 
-def cycle(customers: int, work: float, waits: float) -> float:
-    """Return the mean time between a customer's visits to one server, by mean-value analysis.
+def cycle(customers: int, demands: Sequence[float], waits: float) -> float:
+    """Return the mean time between a customer's visits to some servers, by mean-value analysis.
 
     Parameters
     ----------
     customers : int
-        Each works at the server, then waits elsewhere, again and again.
-    work, waits : float
-        Times of one visit without a queue, and of one wait.
+        Each visits the servers, then waits elsewhere, again and again.
+    demands : sequence of float
+        For each server the time of a visit without a queue.
+    waits : float
+        The time of a wait.
 
     Examples
     --------
-    >>> cycle(1, 10.0, 90.0)
+    >>> cycle(1, [10.0], 90.0)
     100.0
-    >>> cycle(1000, 10.0, 90.0)
+    >>> cycle(1000, [10.0], 90.0)
     10000.0
     """
-    queue = time = 0.0
+    queues, time = [0.0] * len(demands), 0.0
     for count in range(1, customers + 1):
-        response = work * (1 + queue)
-        time = response + waits
-        queue = count * response / time if time else 0.0
+        stays = [each * (1 + queue) for each, queue in zip(demands, queues, strict=True)]
+        time = sum(stays) + waits
+        queues = [count * each / time for each in stays] if time else queues
     return time
 
 
@@ -274,7 +280,7 @@ def _latency_of(launch: Launch, gpu: Gpu, in_l2: bool) -> Callable[[str], float]
         def by_caches(text: str) -> float:
             waited = sums.get(text)
             if waited is None:
-                return figures.l1
+                return figures.l2 if parse(text).name.startswith("atom") else figures.l1
             requests = waited.inst_global + waited.inst_texture
             far = waited.dram_waits + (0 if in_l2 else waited.first_waits)
             near = requests - waited.waits
@@ -290,6 +296,108 @@ def _latency_of(launch: Launch, gpu: Gpu, in_l2: bool) -> Callable[[str], float]
         return missed * memory + (1 - missed) * near
 
     return by_counters
+
+
+class Block(NamedTuple):
+    """A block's way through its code, as its longest warp takes it.
+
+    Attributes
+    ----------
+    work : float
+        Clocks of the multiprocessor, in which no other block works.
+    waits : float
+        Clocks in which it waits.
+    exposed : float
+        The part of its time in which it waits for global memory, from 0 to 1.
+    coupled : bool
+        Whether barriers couple its warps.
+    tail : float
+        Clocks that the longest block may add at the end of the launch.
+    """
+
+    work: float
+    waits: float
+    exposed: float
+    coupled: bool
+    tail: float = 0.0
+
+
+def _out_of_order(launch: Launch, gpu: Gpu, load: Callable[[str], float], whole: float) -> Block:
+    """Follow a block's recorded PTX; `whole` is its work."""
+    assert launch.sample
+    blocks = prod(launch.grid)
+    each_step = whole * blocks / max(1, launch.counters.warp_instructions)
+    path, without = (
+        critical_path(launch.sample, gpu.figures, gpu.row["compute_capability"], each, each_step)
+        for each in (load, lambda text: 0.0)
+    )
+    scale = launch.spread.steps / (blocks * max(1, path.steps))
+    exposed = 1 - without.clocks / max(1.0, path.clocks)
+    return Block(whole, path.waits * scale, exposed, path.barriers > 0)
+
+
+def _in_order(
+    launch: Launch,
+    compiled: machine.Machine,
+    code: Code,
+    figures: Figures,
+    load: Callable[[str], float],
+    busy: Mapping[str, float],
+    alone: bool,
+) -> Block:
+    """Walk through a block's machine code.
+
+    Parameters
+    ----------
+    launch, compiled, code, figures, load
+        As in `times_of`.
+    busy : mapping of str to float
+        A block's clocks of each resource of the multiprocessor.
+    alone : bool
+        Whether no other block shares the multiprocessor: then the walk knows what overlaps.
+    """
+    sample = launch.sample
+    assert sample
+    texts = {each.ptx_line: each.text for each in launch.statements}
+    blocks = prod(launch.grid)
+    warps = blocks * ceil(prod(launch.block) / WARP)
+    longest = launch.spread.steps / blocks
+    if sample.truncated:  # by the mean warp
+        times = [count / warps for _, count in code]
+        scale = longest * warps / max(1, launch.counters.warp_instructions)
+    else:
+        counts = sample.longest_warp()
+        times = machine.executions(compiled, counts)
+        scale = longest / max(1, sum(counts.values()))
+    coupled = any(each.name.startswith("BAR") and count for each, count in code)
+    shares: dict[str, float] = {}
+    if coupled:
+        uses = {"issue": 0.0, "shared memory": 0.0, "LSU": 0.0}
+        for each, count in code:
+            uses["issue"] += count
+            if queue := queue_of(each.name):
+                uses[queue] += count
+        shares = {
+            name: busy.get(name, 0.0) * warps / count for name, count in uses.items() if count
+        }
+
+    def loads(line: int) -> float:
+        return load(texts.get(line, ""))
+
+    walk = walked(compiled.code, times, figures, loads, shares)
+    without = walked(compiled.code, times, figures, lambda line: 0.0, shares)
+    work = max(busy.values(), default=0.0) if coupled and alone else pnorm(busy.values(), P)
+    # A longer block than the others may start last and end alone.
+    tail = walk.clocks * scale * (launch.spread.longest_steps - longest) / max(1.0, longest)
+    if any(parse(each.text).name.startswith("atom.global") for each in launch.statements):
+        # It may hand out the work, which the simulator does in another order, or tell the last
+        # block: code that a single block executes comes last.
+        each_block = warps / blocks
+        rare = [count / each_block if count <= each_block < warps else 0.0 for _, count in code]
+        tail = walked(compiled.code, rare, figures, loads).clocks
+    exposed = 1 - without.clocks / max(1.0, walk.clocks)
+    waits = walk.clocks * scale - (work if coupled else walk.issued * scale)
+    return Block(work, max(0.0, waits), exposed, coupled, tail)
 
 
 def times_of(launch: Launch, gpu: Gpu, cold: bool, compiled_code: bool = True) -> Times:
@@ -323,31 +431,34 @@ def times_of(launch: Launch, gpu: Gpu, cold: bool, compiled_code: bool = True) -
     held = counted.l2_distinct_bytes or counted.dram_bytes
     in_l2 = not cold and 0 < held <= RESIDENT * row["l2_bytes"]
 
-    whole = pnorm(busy.values(), 1.0 if old else P)  # of a block
-    path = critical_path(
-        launch.sample,
-        figures,
-        row["compute_capability"],
-        _latency_of(launch, gpu, in_l2),
-        whole * blocks / max(1, counted.warp_instructions),
-    )
-    waits = path.waits * launch.spread.steps / (blocks * max(1, path.steps))
-    customers = 1 if path.barriers else warps
+    load = _latency_of(launch, gpu, in_l2)
+    if compiled and code and launch.sample.lines:
+        block = _in_order(launch, compiled, code, figures, load, busy, resident == 1)
+    else:
+        block = _out_of_order(launch, gpu, load, pnorm(busy.values(), 1.0 if old else P))
+    # Warps without barriers queue at their own scheduler, blocks for the multiprocessor.
+    schedulers = 1 if block.coupled else max(1, round(figures.issue))
+    customers = 1 if block.coupled else warps
+    visitors = ceil(resident * customers / schedulers)
 
-    one = whole / customers
-    inside = rounds * cycle(resident * customers, one, waits) / gpu.clock
     own = {name: rounds * resident * each / gpu.clock for name, each in busy.items()}
-    own["latency"] = rounds * waits / gpu.clock
-    own["block starts"] = blocks / gpu.clock  # one a clock
+    own["latency"] = rounds * block.waits / gpu.clock
+    beside = {"block starts": BLOCK_START * blocks / gpu.clock}
     if figures.l2_gbs:
-        own["L2"] = work.l2_bytes / (figures.l2_gbs * 1e9)
+        beside["L2"] = work.l2_bytes / (figures.l2_gbs * 1e9)
     rate = row["bandwidth_gbs"] * 1e9 * work.dram_efficiency
     from_dram = work.dram_bytes
     if in_l2:  # but for what L2 loses during the launch
         from_dram = max(0, counted.l2_fill_bytes - SECTOR * counted.l2_first_misses)
-    own["DRAM"] = from_dram / rate
-    beside = (own.get(name, 0.0) for name in ("DRAM", "L2", "block starts"))
-    seconds = max(inside, *beside)
+    beside["DRAM"] = from_dram / rate
+    # Each multiprocessor, and of it each scheduler, has its part of what all share.
+    visits = rounds * visitors
+    memory = max(beside["DRAM"], beside.get("L2", 0.0))
+    shared = beside["block starts"], memory * block.exposed
+    demands = [block.work * schedulers / customers, *(each * gpu.clock / visits for each in shared)]
+    seconds = max(memory, rounds * cycle(visitors, demands, block.waits) / gpu.clock)
+    seconds += block.tail / gpu.clock
+    own |= beside
     uncached = work.uncached_bytes / (figures.l2_gbs * 1e9) if figures.l2_gbs else 0.0
     bound = max(own, key=own.__getitem__)
     used = {name: each for name, each in own.items() if each}

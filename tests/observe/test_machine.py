@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
-from twenty_cases import PTX, cases, profiled
+from twenty_cases import PTX, cases
+from user_kernels import profiled
 
 import gpuopt
 from gpuopt.observe import machine
@@ -108,7 +109,7 @@ def test_machine_code_is_counted_and_named():
 
 @pytest.fixture(scope="module")
 def twenty():
-    return {name: profiled(name, "sim:h100") for name in cases()}
+    return {name: profiled(PTX, case, "sim:h100") for name, case in cases().items()}
 
 
 @needs_tools
@@ -138,10 +139,11 @@ def test_hits_of_twenty_kernels(twenty):
 
 
 def test_times_of_twenty_kernels(twenty):
-    """80% within 30%, in nearly the measured order; the median is better with machine code."""
+    """Most within 30%, in nearly the measured order; machine code makes them better."""
     found = [each.predicted().seconds * 1e6 for each in twenty.values()]
     real = [MEASURED[name]["queue_us"] for name in twenty]
     off = np.abs(np.array(found) / real - 1)
     exact = machine._tool("ptxas") and machine._tool("nvdisasm")
-    assert (off < 0.30).sum() >= 16 and np.median(off) < (0.15 if exact else 0.20), off
+    assert (off < 0.30).sum() >= (19 if exact else 16), off
+    assert np.median(off) < (0.12 if exact else 0.20), off
     assert spearmanr(found, real)[0] > (0.95 if exact else 0.9)

@@ -332,9 +332,9 @@ def test_queue_agrees_with_its_exact_solution():
     """Two customers: by the product form, the throughput is G(1) / G(2)."""
     work, waits = 3.0, 5.0
     one, two = work + waits, work**2 + work * waits + waits**2 / 2
-    assert timing.cycle(2, work, waits) == pytest.approx(2 * two / one)
-    assert timing.cycle(1, work, waits) == work + waits
-    assert timing.cycle(100, work, 0.0) == pytest.approx(100 * work)
+    assert timing.cycle(2, [work], waits) == pytest.approx(2 * two / one)
+    assert timing.cycle(1, [work], waits) == work + waits
+    assert timing.cycle(100, [work], 0.0) == pytest.approx(100 * work)
 
 
 def sample(texts, times=1, warps=1):

@@ -1,37 +1,18 @@
-"""Twenty kernels as users write them, with their arguments and their results by NumPy.
-
-python tests/observe/twenty_cases.py measure FILE   # on a GPU: verify, time warm; write JSON
-ncu ... python tests/observe/twenty_cases.py launch # on a GPU: each twice, for Nsight Compute
-"""
+"""The first twenty kernels of users, by which the model was mended once (`user_kernels`)."""
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
-
-import gpuopt
+from user_kernels import Case, main
 
 PTX = Path(__file__).parent / "twenty" / "kernels.ptx"
 
 
-class Case(NamedTuple):
-    """A launch; its last argument is the array that the kernel writes."""
-
-    name: str
-    grid: tuple[int, ...] | int
-    block: tuple[int, ...] | int
-    arguments: tuple[Any, ...]
-    expected: Callable[[], np.ndarray]
-    error: float = 0.0  # of each element, relative to the largest
-
-
-def _cycle(random: np.random.Generator, n: int) -> np.ndarray:
+def cycle(random: np.random.Generator, n: int) -> np.ndarray:
     """Return a permutation of one cycle."""
     order = random.permutation(n)
     found = np.empty(n, np.int32)
@@ -70,7 +51,7 @@ def _blur(x: np.ndarray) -> np.ndarray:
     return y
 
 
-def _forces(body: np.ndarray) -> np.ndarray:
+def forces(body: np.ndarray) -> np.ndarray:
     found = np.zeros(body.shape)
     for i, me in enumerate(body[:64, :3]):  # the first 64 alone
         d = body[:, :3].astype(float) - me
@@ -129,7 +110,7 @@ def cases() -> dict[str, Case]:
     c, d = random.random((1024, 1024), f), random.random((1024, 1024), f)
     bodies = random.random((8192, 4), f)
     doubles = random.random(n)
-    following = _cycle(random, 1 << 20)
+    following = cycle(random, 1 << 20)
     words = random.integers(1, 1 << 32, 1 << 19, np.uint32)
     rows = 1 << 15
     begin = np.zeros(rows + 1, np.int32)
@@ -169,9 +150,9 @@ def cases() -> dict[str, Case]:
              lambda: a.astype(float) @ b, 1e-5),
         Case("matmul_tiled", (16, 16), 256, (1024, c, d, zeros(c)),
              lambda: c.astype(float) @ d, 1e-5),
-        Case("nbody", 32, 256, (8192, bodies, zeros(bodies)), lambda: _forces(bodies), 1e-3),
+        Case("nbody", 32, 256, (8192, bodies, zeros(bodies)), lambda: forces(bodies), 1e-3),
         Case("mandelbrot", (64, 64), (16, 8), (1024, 512, 128, np.zeros((512, 1024), np.int32)),
-             lambda: _steps(1024, 512, 128), 1.0),
+             lambda: _steps(1024, 512, 128), others=0.02),
         Case("special", n // 256, 256, (n, x, zeros(x)), special, 1e-5),
         Case("polynomial", n // 256, 256, (n, doubles, zeros(doubles)),
              lambda: _polynomial(doubles), 1e-12),
@@ -189,62 +170,5 @@ def cases() -> dict[str, Case]:
     return {each.name: each for each in every}
 
 
-def profiled(name: str, device: str) -> gpuopt.Profile:
-    """Run a kernel on a simulated GPU with its caches, and verify it."""
-    case = cases()[name]
-    *values, last = case.arguments
-    out = last.copy()
-    kernel = gpuopt.load_ptx(PTX, device=device)[name]
-    told = gpuopt.profile(kernel, case.grid, case.block, *values, out, caches=True)
-    verify(case, out)
-    return told
-
-
-def verify(case: Case, found: np.ndarray) -> None:
-    """Compare a result with NumPy's."""
-    right = case.expected().ravel()
-    got = found.ravel()[: right.size]
-    if case.name == "nbody":
-        right, got = right.reshape(-1, 4)[:, :3], got.reshape(-1, 4)[:, :3]
-    if case.name == "mandelbrot":  # fused multiplications change the chaos at the border
-        assert np.mean(got != right) < 0.02, case.name
-        return
-    off = np.abs(got.astype(float) - right.astype(float)).max()
-    assert off <= case.error * np.abs(right).max(), (case.name, off)
-
-
-def measure(path: str) -> None:
-    """Time each kernel on a GPU: in a row by the queue, and as one graph; seconds."""
-    module = gpuopt.load_ptx(PTX, device="cuda")
-    found: dict[str, Any] = {}
-    for case in cases().values():
-        *values, last = case.arguments
-        buffers = [module.copy(e) if isinstance(e, np.ndarray) else e for e in values]
-        out = module.copy(last)
-        launch = module[case.name].bind(case.grid, case.block, *buffers, out)
-        module[case.name](case.grid, case.block, *buffers, out)
-        verify(case, out.get(last.dtype))
-        times: dict[str, Any] = {}
-        for how in ("graph", "queue"):
-            once = module.time([launch] * 20, 1, how) / 20
-            runs = max(1, min(50, int(0.02 / (20 * once))))
-            times[how] = sorted(module.time([launch] * 20, runs, how) / 20 for _ in range(5))
-        times["sync"] = sorted(module.time(launch, 20, "sync") for _ in range(3))
-        found[case.name] = {how: each[len(each) // 2] for how, each in times.items()}
-        print(f"{case.name:<14}" + "".join(f"{v * 1e6:>10.2f}" for v in found[case.name].values()))
-    Path(path).write_text(json.dumps(found, indent=1))
-
-
-def launch() -> None:
-    """Launch each kernel twice; the second finds L2 warm."""
-    module = gpuopt.load_ptx(PTX, device="cuda")
-    for case in cases().values():
-        *values, last = case.arguments
-        buffers = [module.copy(e) if isinstance(e, np.ndarray) else e for e in values]
-        out = module.copy(last)
-        for _ in range(2):
-            module[case.name](case.grid, case.block, *buffers, out)
-
-
 if __name__ == "__main__":
-    dict(measure=measure, launch=launch)[sys.argv[1]](*sys.argv[2:])
+    main(PTX, cases(), *sys.argv[1:])
