@@ -118,3 +118,51 @@ def test_historical_rung(preset):
     if not findings:
         total = gpuopt.reduce(x, variant="5-historical", block=128, device=f"sim:{preset}")
         assert total == x.sum()
+
+
+TILE_OF_A = """
+__global__ void product(const float *a, const float *b, float *c, int n, int k, int rounds) {
+    __shared__ float tile[16][16];
+    int row = blockIdx.y * 16 + threadIdx.y, column = blockIdx.x * 16 + threadIdx.x;
+    float sum = 0;
+    for (int first = 0; first < 16 * rounds; first += 16) {
+        tile[threadIdx.y][threadIdx.x] = a[row * k + first + threadIdx.x];
+        for (int i = 0; i < 16; i++)
+            sum += tile[threadIdx.y][i] * b[(first + i) * n + column];
+    }
+    c[row * n + column] = sum;
+}
+__global__ void halo(const int *in, int *out) {
+    __shared__ int tile[16 + 6];
+    int i = threadIdx.x, sum = 0;
+    tile[i + 3] = in[i + 3];
+    if (i < 3) {
+        tile[i] = in[i];
+        tile[i + 19] = in[i + 19];
+    }
+    for (int k = 0; k < 7; k++)
+        sum += tile[i + k];
+    out[i] = sum;
+}
+"""
+
+
+@every_preset
+def test_reads_follow_a_store_that_all_lanes_executed(preset):
+    """Deck D0 has no barrier where a half-warp reads the row of a tile that it stored itself.
+
+    A second round stores while lanes may still read; a halo is stored by a few lanes.
+    """
+    module = gpuopt.compile(TILE_OF_A, device=f"sim:{preset}")
+    a, b = np.ones((32, 32), np.float32), np.ones((32, 16), np.float32)
+    c, x, y = np.zeros((32, 16), np.float32), np.arange(22, dtype=np.int32), np.zeros(16, np.int32)
+    one, two = (
+        gpuopt.check(module["product"], (1, 2), (16, 16), a, b, c, 16, 32, rounds)
+        for rounds in (1, 2)
+    )
+    assert bool(one) == (preset not in BEFORE) and two
+    assert {each.kind for each in [*one, *two]} <= {"race in shared memory"}
+    if not one:
+        module["product"]((1, 2), (16, 16), a, b, c, 16, 32, 1)
+        assert (c == 16).all()
+    assert gpuopt.check(module["halo"], 1, 16, x, y)

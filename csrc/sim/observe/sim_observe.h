@@ -40,6 +40,7 @@ void sim_races_start(struct sim_run *run, struct sim_block *block);
 void sim_races_barrier(struct sim_run *run, struct sim_block *block, uint32_t warps);
 void sim_races_warp_sync(struct sim_run *run, struct sim_warp *warp, uint32_t mask);
 void sim_races_step(struct sim_run *run, struct sim_warp *warp);
+void sim_races_stored(struct sim_warp *warp);
 void sim_races_fence(struct sim_run *run, struct sim_warp *warp, unsigned scope);
 struct sim_words { /* words that lanes access */
     const uint64_t *address;

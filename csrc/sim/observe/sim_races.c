@@ -7,7 +7,8 @@
  * same word acquires it. Inside a warp: only warp-level synchronization orders lanes; each lane
  * remembers it for each other lane where only some take part. Before Volta the lanes of a warp ran
  * in step: there, volatile accesses to shared memory by different instructions are ordered, too,
- * except on two sides of a branch. Other accesses are not: compilers move them. Between blocks:
+ * except on two sides of a branch; and reads follow a store that all lanes have executed. Other
+ * accesses are not ordered: compilers move them. Between blocks:
  * releases in global memory; an acquire includes every earlier release. This last rule is coarser
  * than the memory model: it can miss a race between blocks whose flags two other blocks have set
  * before, and never reports a false one.
@@ -74,7 +75,7 @@ static void forget(struct sim_race_block *r, uint32_t warps, uint32_t time) {
             memset(r->lanes[x], 0, LANES_BYTES);
         if (r->step_lanes[x])
             memset(r->step_lanes[x], 0, LANES_BYTES);
-        r->stepped[x] = time;
+        r->stepped[x] = r->together[x] = time;
         r->stepping[x] = 0;
     }
     if (r->released)
@@ -234,6 +235,13 @@ void sim_races_step(struct sim_run *run, struct sim_warp *warp) {
     const uint32_t time = r->now[w] = tick(warp->block);
     if (meet_lanes(warp, &r->step_lanes[w], sim_split_mask(&warp->splits[warp->current]), time))
         r->stepped[w] = time;
+}
+
+/* All lanes have stored by one instruction, on a GPU whose lanes run in step. */
+void sim_races_stored(struct sim_warp *warp) {
+    struct sim_race_block *r = warp->block->races;
+    const uint32_t w = warp->index;
+    r->together[w] = r->now[w] = tick(warp->block);
 }
 
 void sim_races_fence(struct sim_run *run, struct sim_warp *warp, unsigned scope) {

@@ -42,6 +42,9 @@ struct sim_race_block {
      * stepping: the warp has made one since its last barrier. */
     uint32_t stepped[SIM_MAX_WARPS], *step_lanes[SIM_MAX_WARPS];
     uint8_t stepping[SIM_MAX_WARPS];
+    /* Lanes in step: reads follow plain stores before this time, that of the last store which all
+     * lanes of the warp executed. */
+    uint32_t together[SIM_MAX_WARPS];
     uint64_t *writers, *readers; /* one cell for each word of shared memory */
     uint64_t words;
     int released; /* whether anything was released; then: the time, by remainder of the word's

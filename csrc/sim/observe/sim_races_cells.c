@@ -125,5 +125,7 @@ int sim_races_access(struct sim_worker *w, struct sim_warp *warp, const struct s
     const int ends = sim_races_shared(&v, &cell);
     if (steps)
         sim_races_step(run, warp);
+    else if (run->in_step && a->kind == SIM_ACCESS_STORE && !(warp->live & ~a->mask))
+        sim_races_stored(warp);
     return ends;
 }

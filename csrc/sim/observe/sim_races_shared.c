@@ -49,7 +49,8 @@ static int shared_ordered(const struct view *v, const struct sim_race_cell *c, u
     return c->warp != x ? c->time < v->r->known[x][c->warp]
            : c->warps
                ? sim_race_readers_ordered(v, c, owner, lane)
-               : sim_race_ordered_in_warp(v->r, x, c, owner, lane) ||
+               : (c->write && !v->writes && c->time < v->r->together[x]) ||
+                     sim_race_ordered_in_warp(v->r, x, c, owner, lane) ||
                      (v->r->stepping[x] && sim_race_volatile(v->w->run, v->a, c) &&
                       sim_race_ordered_by(v->r->stepped[x], v->r->step_lanes[x], c, owner, lane));
 }
