@@ -322,12 +322,24 @@ def run_tool(command, output, cwd=ROOT):
         os.replace(made, output)
 
 
+INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.MULTILINE)
+
+
+def text_of(file, found=None):
+    """Return {path: text} of a file and of all that it includes, in order."""
+    found = {} if found is None else found
+    if file not in found:
+        found[file] = file.read_bytes()
+        for name in INCLUDE.findall(found[file]):
+            text_of((file.parent / os.fsdecode(name)).resolve(), found)
+    return found
+
+
 class Compiler:
     """nvcc and its tools over one folder of results; a result is made again when it has to be."""
 
     def __init__(self, tools, folder):
         self.tools, self.folder = tools, folder
-        self.headers = b"".join(path.read_bytes() for path in sorted(KERNELS.rglob("*.cuh")))
 
     def cached(self, output, key, make):
         """Make the output unless it was made from the same key."""
@@ -353,7 +365,7 @@ class Compiler:
             with timed(f"{source.name}: PTX for compute_{front}"):
                 run_tool([*self.launcher(), *options, source.relative_to(ROOT)], output)
 
-        return self.cached(output, (options, self.headers, source.read_bytes()), make)
+        return self.cached(output, (options, *text_of(source).values()), make)
 
     def launcher(self):
         """Return nvcc, behind ccache where that is installed."""

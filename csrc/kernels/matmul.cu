@@ -445,7 +445,12 @@ __device__ void matmul_11(const T *a, const T *b, T *c, uint64 m, uint64 n, uint
 template <class T>
 __device__ void matmul_12(const T *a, const T *b, T *c, sum_of<T> *partials,
                           const matmul_plan &plan) {
-    multiply_patches(a, b, c, partials, plan);
+    if (plan.patch == MATMUL_4_BY_4)
+        multiply_patches<4, 4>(a, b, c, partials, plan);
+    else if (plan.patch == MATMUL_8_BY_4 || sizeof(T) == 8)
+        multiply_patches<8, 4>(a, b, c, partials, plan);
+    else if constexpr (sizeof(T) < 8)
+        multiply_patches<8, 8>(a, b, c, partials, plan);
 }
 
 // New: no tiles, for operands that are read once: a matrix times a vector, dot products. Also adds

@@ -11,10 +11,11 @@ enum { MATMUL_AXES = 6 }; /* of a stack of products, merged */
 enum matmul_mode { MATMUL_DOTS, MATMUL_COLUMNS, MATMUL_JOIN, MATMUL_COPY_A, MATMUL_COPY_B };
 enum { MATMUL_COPY_SIDE = 32 }; /* of a tile of a copy */
 
-/* PATCH: rows and columns of a thread's outputs. THREADS: of a block. UNROLLED: steps of k in a
- * row. */
-enum { MATMUL_PATCH = 4, MATMUL_THREADS = 256, MATMUL_UNROLLED = 4 };
-enum { MATMUL_LOADS_A = 16, MATMUL_LOADS_B = 4 }; /* elements of a tile a thread, at most */
+enum { MATMUL_THREADS = 256 }; /* of a block */
+/* Rows and columns of a thread's outputs; float64 has no 8 x 8. */
+enum matmul_patch { MATMUL_8_BY_8, MATMUL_8_BY_4, MATMUL_4_BY_4 };
+/* Steps of k of a team in a layer, for sums of this many bytes. */
+#define MATMUL_STEPS(sum_bytes) ((sum_bytes) == 8 ? 4 : 8)
 
 /* Steps are elements. A stack's axis, the last first. */
 struct matmul_axis {
@@ -31,8 +32,8 @@ struct matmul_plan {
     uint64_t tiles, across; /* tiles of outputs of a product; in a row of them */
     uint32_t slices;        /* of k; more than one: their sums go to the partial sums */
     uint32_t is_swapped;
-    uint32_t down_bits, across_bits; /* logarithms of a tile's patches, */
-    uint32_t team_bits, depth_bits;  /* of the teams that divide a tile's depth, of that depth */
+    uint32_t patch;                             /* a matmul_patch */
+    uint32_t down_bits, across_bits, team_bits; /* logarithms of a tile's patches and teams */
     uint32_t lane_bits, join_bits; /* of a dot product's threads, of the groups that join slices */
     uint32_t a_along_k, b_along_k; /* the axis along which threads load */
     uint32_t axis_count;

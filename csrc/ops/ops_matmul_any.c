@@ -13,17 +13,27 @@ enum {
     GRID_X = 0x7fffffff,
     WARP = 32,
     VECTOR = 16, /* bytes */
-    SLICES_MOST = 512,
-    SHAPES = 8
+    SLICES_MOST = 512
 };
 
-/* Tiles: logarithms of rows and columns in patches, and of the depth; cycles of a layer of float32,
- * which are those of its instructions. */
+/* Tiles: a thread's patch, and logarithms of the patches from top to bottom and from left to right.
+ * multiply_patches has registers for what a thread loads of a layer; float64 fits fewer shapes. */
 static const struct shape {
-    unsigned down_bits, across_bits, depth_bits, layer;
-} shapes[SHAPES] = {{4, 4, 4, 1634}, {3, 3, 5, 1302}, {2, 2, 6, 1136}, {5, 3, 4, 1638},
-                    {6, 2, 4, 1950}, {4, 2, 5, 1306}, {6, 1, 4, 1562}, {4, 1, 5, 1100}};
-enum { THREAD_BITS = 8 }; /* of MATMUL_THREADS */
+    enum matmul_patch patch;
+    unsigned down_bits, across_bits;
+} shapes[] = {
+    {MATMUL_8_BY_8, 4, 4}, {MATMUL_8_BY_8, 5, 3}, {MATMUL_8_BY_8, 4, 3}, {MATMUL_8_BY_8, 3, 3},
+    {MATMUL_8_BY_4, 5, 3}, {MATMUL_8_BY_4, 4, 3}, {MATMUL_8_BY_4, 3, 3}, {MATMUL_8_BY_4, 5, 2},
+    {MATMUL_8_BY_4, 4, 2}, {MATMUL_8_BY_4, 5, 1}, {MATMUL_8_BY_4, 4, 1}, {MATMUL_4_BY_4, 3, 3},
+    {MATMUL_4_BY_4, 4, 2}, {MATMUL_4_BY_4, 3, 2}, {MATMUL_4_BY_4, 4, 1},
+};
+enum { THREAD_BITS = 8, SHAPES = sizeof shapes / sizeof *shapes }; /* of MATMUL_THREADS */
+static unsigned patch_rows(const struct shape *shape) {
+    return shape->patch == MATMUL_4_BY_4 ? 4 : 8;
+}
+static unsigned patch_columns(const struct shape *shape) {
+    return shape->patch == MATMUL_8_BY_8 ? 8 : 4;
+}
 
 /* The device and the elements, as the estimates need them. */
 struct machine {
@@ -131,30 +141,54 @@ static void keep_cheaper(struct matmul_way *best, const struct matmul_way *way) 
 
 /* --- rung 12: the busiest multiprocessor's multiplications, or the latency of its layers */
 
+/* Instructions of a thread that loads its part of a layer of an operand. */
+static double loads(const struct machine *machine, uint64_t sides, uint64_t side, int64_t side_by,
+                    int64_t k_by, bool along_k, uint64_t k, uint64_t deep) {
+    const uint64_t wide = VECTOR / machine->sum;
+    const int64_t inner = along_k ? k_by : side_by, outer = along_k ? side_by : k_by;
+    const bool words =
+        inner == 1 && distance(outer) % wide == 0 && (along_k ? k : sides) % wide == 0;
+    const uint64_t unit = words ? wide : 1;
+    return (double)ceil_div(side * deep, unit * MATMUL_THREADS) *
+           (words ? ops_fixed(matmul, word_cycles) : ops_fixed(matmul, element_cycles));
+}
+
 static void try_patches(const struct machine *machine, const struct matmul_plan *given,
                         const struct shape *shape, uint64_t slices, struct matmul_way *best) {
     struct matmul_way way = {.rung = MATMUL_PATCHES_RUNG, .plan = *given};
     struct matmul_plan *plan = &way.plan;
-    const uint64_t rows = (uint64_t)MATMUL_PATCH << shape->down_bits,
-                   columns = (uint64_t)MATMUL_PATCH << shape->across_bits;
+    const unsigned patch = patch_rows(shape) * patch_columns(shape);
+    const uint64_t rows = (uint64_t)patch_rows(shape) << shape->down_bits,
+                   columns = (uint64_t)patch_columns(shape) << shape->across_bits;
+    const uint64_t wide = VECTOR / machine->sum, steps = MATMUL_STEPS(machine->sum);
+    plan->patch = shape->patch;
     plan->down_bits = shape->down_bits;
     plan->across_bits = shape->across_bits;
     plan->team_bits = THREAD_BITS - shape->down_bits - shape->across_bits;
-    plan->depth_bits = shape->depth_bits;
-    if (machine->sum == 8 && (MATMUL_UNROLLED << plan->team_bits) < 1 << plan->depth_bits)
-        plan->depth_bits--;
-    const uint64_t depth = 1ull << plan->depth_bits;
-    cut(plan, slices, depth);
+    const uint64_t deep = steps << plan->team_bits;
+    if (machine->sum == 8 &&
+        (shape->patch == MATMUL_8_BY_8 || rows * deep > 2 * steps * MATMUL_THREADS))
+        return; /* too many registers */
+    cut(plan, slices, deep);
     plan->across = ceil_div(plan->n, columns);
     plan->tiles = ceil_div(plan->m, rows) * plan->across;
     plan->a_along_k = distance(plan->a_k) <= distance(plan->a_row);
     plan->b_along_k = distance(plan->b_k) < distance(plan->b_column);
     way.blocks = plan->tiles * plan->slices * products_of(plan);
-    const uint64_t ring = 2 * depth * (rows + columns + 2ull * MATMUL_PATCH);
-    const uint64_t sums = (uint64_t)MATMUL_THREADS * MATMUL_PATCH * MATMUL_PATCH;
-    way.shared_bytes = (unsigned)((ring > sums ? ring : sums) * machine->sum);
-    const double layers = (double)ceil_div(least(plan->chunk, plan->k), depth);
-    const double layer = shape->layer * (machine->sum == 8 ? 0.9 : 1);
+    const uint64_t ring = 2 * (rows + columns) * (deep + 1) * machine->sum;
+    const uint64_t sums = plan->team_bits ? MATMUL_THREADS / 2 * patch * machine->sum : 0;
+    way.shared_bytes = (unsigned)(ring > sums ? ring : sums);
+    const double layers = (double)ceil_div(least(plan->chunk, plan->k), deep);
+    const double issued =
+        (double)steps * ((machine->sum == 8 ? 2.0 : 1.0) * patch +
+                         (double)(patch_rows(shape) + patch_columns(shape)) / (double)wide *
+                             ops_fixed(matmul, read_cycles)) +
+        loads(machine, plan->m, rows, plan->a_row, plan->a_k, plan->a_along_k, plan->k, deep) +
+        loads(machine, plan->n, columns, plan->b_column, plan->b_k, plan->b_along_k, plan->k, deep);
+    const double warps = MATMUL_THREADS / WARP / 4.0; /* of a scheduler */
+    const double bytes = (double)((rows + columns) * deep * machine->item);
+    const double layer = greater(warps * issued + ops_fixed(matmul, barrier_cycles),
+                                 bytes / ops_fixed(matmul, cache_bytes_per_cycle));
     const double busy = rounds_of(machine, (double)way.blocks, 1) *
                         (ops_fixed(matmul, start_cycles) + layers * layer);
     const double waits = rounds_of(machine, (double)way.blocks, 2) *
@@ -173,8 +207,8 @@ static void try_all_patches(const struct machine *machine, const struct ops_choi
     const uint64_t shape = ops_tuned(choice, OPS_TUNING_matmul_patch_shape);
     const uint64_t named = ops_tuned(choice, OPS_TUNING_matmul_slices);
     for (uint64_t i = shape ? shape - 1 : 0; i < (shape ? shape : SHAPES); i++) {
-        const uint64_t rows = (uint64_t)MATMUL_PATCH << shapes[i].down_bits,
-                       columns = (uint64_t)MATMUL_PATCH << shapes[i].across_bits;
+        const uint64_t rows = (uint64_t)patch_rows(&shapes[i]) << shapes[i].down_bits,
+                       columns = (uint64_t)patch_columns(&shapes[i]) << shapes[i].across_bits;
         const double blocks = (double)ceil_div(plan.m, rows) * (double)ceil_div(plan.n, columns) *
                               (double)products_of(&plan);
         try_patches(machine, &plan, &shapes[i], named ? named : 1, best);

@@ -3,16 +3,22 @@
 Bound, with u of the sums' dtype: (K + 4) * u * (|a| @ |b|), and one rounding to the result's dtype.
 """
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from conftest import KINDS, kinds
 from test_strided import strided, there
 
 import gpuopt
+from gpuopt import _core
 from gpuopt.arrays.libraries import view_of
 from gpuopt.families import matmul
+from gpuopt.families.cases import with_output
 
 DTYPES = ["float32", "float64", "float16"]
+FLOAT64_SHAPES = {*range(5, 10), *range(12, 16)}  # the others need more registers
 ROUNDING = {"float16": (2.0**-11, 2.0**-25), "float32": (0, 0), "float64": (0, 0)}
 needs_sim = pytest.mark.skipif("sim" not in KINDS or bool(KINDS["sim"]), reason="needs the sim")
 
@@ -86,6 +92,29 @@ def test_slices_of_a_deep_product_have_the_same_bits_in_every_run(device, dtype,
         got = gpuopt.matmul(*on).get()
         check(got, a, b)
         assert gpuopt.matmul(*on).get().tobytes() == got.tobytes()
+
+
+@pytest.mark.parametrize("device", [kind for kind in kinds() if "cpu" not in str(kind)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_shape_of_a_tile_matches_numpy(device, dtype, rng):
+    """Words fit the second case alone; edges cut tiles, layers and slices of the others."""
+    tried = {row["name"]: row["tried"] for row in _core.tunings("matmul")}["patch_shape"]
+    for (m, k, n), a_turned, b_turned in itertools.product(
+        ((130, 70, 36), (128, 64, 64), (257, 9, 17)), (False, True), (False, True)
+    ):
+        operands = [rng.standard_normal(shape).astype(dtype) for shape in ((m, k), (k, n))]
+        stored, views = [], []
+        for each, turned in zip(operands, (a_turned, b_turned), strict=True):
+            stored.append(np.ascontiguousarray(each.T) if turned else each)
+            views.append(stored[-1].T if turned else each)
+        numbers = matmul._numbers(*(x for v in views for x in (v.shape, matmul._in_items(v))))
+        problem = replace(matmul.matmul_problem(*operands), inputs=tuple(stored), numbers=numbers)
+        bench = _core.Bench(with_output(problem), device=device)
+        for shape, slices in itertools.product(tried[1:], (1, 4)):
+            if dtype == "float64" and shape not in FLOAT64_SHAPES:
+                continue
+            got = bench.run(12, tuning={"patch_shape": shape, "slices": slices})
+            check(np.asarray(got).reshape(m, n), *views)
 
 
 @needs_sim

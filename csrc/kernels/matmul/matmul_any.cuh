@@ -62,209 +62,338 @@ __device__ void store_sum(sum_of<T> sum, T *c, sum_of<T> *partials, const matmul
         partials[part.slice * plan.outputs + at] = sum;
 }
 
-// --- patches: a thread computes PATCH x PATCH outputs from tiles in shared memory. The tile's
-// shape is a number of the plan: a block of THREADS has 2^down_bits x 2^across_bits patches, and as
-// many teams as fit; each team adds its part of the depth.
+// --- patches: a thread computes a patch of outputs from tiles in shared memory. The tile's shape
+// is a number of the plan: a block of THREADS has 2^down_bits x 2^across_bits patches, and as many
+// teams as fit; each team adds STEPS steps of k of every layer.
 
-constexpr unsigned PATCH = MATMUL_PATCH, THREADS = MATMUL_THREADS;
+constexpr unsigned THREADS = MATMUL_THREADS;
 
-// Loads an element while other loads are in flight, or returns 0; the compiler's branch around a
-// load would wait for each.
-template <class T> __device__ T load_if(unsigned there, const T *from) {
-    union {
-        T item;
-        uint16_t half;
-        uint32_t word;
-        uint64_t pair;
-    } loaded = {T{}};
+// Elements of sums in 16 bytes, and the steps of k of a team in a layer.
+template <class T> constexpr unsigned PANEL = 16 / sizeof(sum_of<T>);
+template <class T> constexpr unsigned STEPS = MATMUL_STEPS(sizeof(sum_of<T>));
+
+// Loads an element, or none, while other loads are in flight; the compiler's branch around a load
+// would wait for each.
+template <class T> __device__ void load_if(unsigned there, const T *from, T &item) {
+#define MATMUL_LOAD_IF(bits, type, value, space)                                        \
+    asm volatile("{ .reg .pred there; setp.ne.u32 there, %2, 0; @there ld.global." bits \
+                 " %0, [%1]; }"                                                         \
+                 : "+" type(reinterpret_cast<space &>(value))                           \
+                 : "l"(from), "r"(there))
     if constexpr (sizeof(T) == 2)
-        asm volatile(
-            "{ .reg .pred there; setp.ne.u32 there, %2, 0; @there ld.global.u16 %0, [%1]; }"
-            : "+h"(loaded.half)
-            : "l"(from), "r"(there));
+        MATMUL_LOAD_IF("u16", "h", item, uint16_t);
     else if constexpr (sizeof(T) == 4)
-        asm volatile(
-            "{ .reg .pred there; setp.ne.u32 there, %2, 0; @there ld.global.u32 %0, [%1]; }"
-            : "+r"(loaded.word)
-            : "l"(from), "r"(there));
+        MATMUL_LOAD_IF("f32", "f", item, float32);
     else
-        asm volatile(
-            "{ .reg .pred there; setp.ne.u32 there, %2, 0; @there ld.global.u64 %0, [%1]; }"
-            : "+l"(loaded.pair)
-            : "l"(from), "r"(there));
-    return loaded.item;
+        MATMUL_LOAD_IF("f64", "d", item, float64);
+#undef MATMUL_LOAD_IF
+}
+template <class T> __device__ T load_if(unsigned there, const T *from) {
+    T item = {};
+    load_if(there, from, item);
+    return item;
+}
+// The same for PANEL<T> adjacent elements.
+template <class T> __device__ void load_words_if(unsigned there, const T *from, T *items) {
+    if constexpr (sizeof(T) == 2)
+        asm volatile("{ .reg .pred there; setp.ne.u32 there, %5, 0;"
+                     " @there ld.global.v4.u16 {%0, %1, %2, %3}, [%4]; }"
+                     : "+h"(items[0].bits), "+h"(items[1].bits), "+h"(items[2].bits),
+                       "+h"(items[3].bits)
+                     : "l"(from), "r"(there));
+    else if constexpr (sizeof(T) == 4)
+        asm volatile("{ .reg .pred there; setp.ne.u32 there, %5, 0;"
+                     " @there ld.global.v4.f32 {%0, %1, %2, %3}, [%4]; }"
+                     : "+f"(items[0]), "+f"(items[1]), "+f"(items[2]), "+f"(items[3])
+                     : "l"(from), "r"(there));
+    else
+        asm volatile("{ .reg .pred there; setp.ne.u32 there, %3, 0;"
+                     " @there ld.global.v2.f64 {%0, %1}, [%2]; }"
+                     : "+d"(items[0]), "+d"(items[1])
+                     : "l"(from), "r"(there));
 }
 
-// A thread's part in loading the tiles of one operand: adjacent threads load along the axis whose
-// elements are closer in memory. `side` stands for the rows of a and for the columns of b.
+// A thread's part in loading the layers of one operand to shared memory: adjacent threads load
+// along the axis whose elements are closer in memory, by words if its layout permits. `side` stands
+// for the rows of a and for the columns of b.
+//
+// In shared memory a layer consists of panels of PANEL<T> adjacent sides: 16 bytes for each step of
+// k, and 16 bytes of padding. Reads of a step and writes of any loader have no bank conflicts.
 template <unsigned Most, class T> struct patch_loader {
+    using S = sum_of<T>;
+    static constexpr unsigned Wide = PANEL<T>;
     const T *from;
-    int64 step, next; // elements between a thread's loads, and between tiles
-    unsigned slot, slot_step, deep, depth, depth_step, count;
+    int64 step; // elements between a thread's loads
+    unsigned slot, slot_step;
+    unsigned count; // of loads, a power of two
     unsigned there; // bit i: load i is inside of the operand
-    T items[Most];
+    bool words, along_k, takes_part;
+    T items[Most]; // 0 where nothing is loaded
 
-    __device__ patch_loader(const T *operand, int64 side_by, int64 k_by, uint64 side_left,
-                            unsigned side_bits, unsigned depth_bits, bool along_k, unsigned pitch) {
-        const unsigned bits = along_k ? depth_bits : side_bits;
-        const unsigned inner = threadIdx.x & ((1u << bits) - 1), outer = threadIdx.x >> bits;
-        const unsigned steps = THREADS >> bits; // of the other axis at a time
-        const unsigned side = along_k ? outer : inner, side_step = along_k ? steps : 0;
-        deep = 1u << depth_bits;
-        depth = along_k ? inner : outer;
-        depth_step = along_k ? 0 : steps;
-        from = operand + side * side_by + depth * k_by;
-        step = side_step * side_by + depth_step * k_by;
-        next = k_by * (int64(1) << depth_bits);
-        slot = depth * pitch + side;
-        slot_step = depth_step * pitch + side_step;
-        const bool stays = side >> side_bits == 0 && depth >> depth_bits == 0;
-        const unsigned all = 1u << (side_bits + depth_bits);
-        count = !stays ? 0 : all > THREADS ? all / THREADS : 1;
-        there = 0;
+    // Loads the first layer, of which `head` steps are inside of the slice that begins at `k`.
+    __device__ patch_loader(const T *operand, int64 side_by, int64 k_by, uint64 side, uint64 sides,
+                            uint64 k, uint64 k_end, unsigned head, unsigned side_bits,
+                            unsigned deep_bits, bool is_along_k)
+        : along_k(is_along_k) {
+        constexpr unsigned WordBits = Wide == 4 ? 2 : 1, ThreadBits = 8, WarpBits = 5;
+        const T *first = operand + side * side_by + k * k_by;
+        const uint64 inner_by = along_k ? k_by : side_by, outer_by = along_k ? side_by : k_by;
+        words = inner_by == 1 && outer_by % Wide == 0 && (along_k ? k_end : sides) % Wide == 0 &&
+                reinterpret_cast<uint64>(first) % (Wide * sizeof(T)) == 0;
+        const unsigned unit_bits = words ? WordBits : 0;
+        const unsigned inner_bits = (along_k ? deep_bits : side_bits) - unit_bits;
+        const unsigned outer_bits = along_k ? side_bits : deep_bits;
+        // Along k a warp loads 32 bytes of several sides.
+        const unsigned low = along_k ? min(inner_bits, 3 - unit_bits) : inner_bits;
+        const unsigned middle = min(WarpBits - min(low, WarpBits), ThreadBits - inner_bits);
+        const unsigned t = threadIdx.x;
+        const unsigned inner = ((t & ((1u << low) - 1)) |
+                                (t >> (low + middle) & ((1u << (inner_bits - low)) - 1)) << low)
+                               << unit_bits;
+        const unsigned outer = (t >> low & ((1u << middle) - 1)) | t >> (inner_bits + middle)
+                                                                            << middle;
+        const unsigned turns = THREADS >> inner_bits; // of the outer axis at a time
+        const unsigned own_side = along_k ? outer : inner;
+        const unsigned deep = 1u << deep_bits, depth = along_k ? inner : outer;
+        from = first + own_side * side_by + depth * k_by;
+        step = turns * static_cast<int64>(outer_by);
+        const unsigned panel = (deep + 1) * Wide;
+        slot = own_side / Wide * panel + depth * Wide + own_side % Wide;
+        slot_step = along_k ? turns / Wide * panel : turns * Wide;
+        count = 1u << outer_bits > turns ? (1u << outer_bits) / turns : 1;
+        takes_part = outer >> outer_bits == 0;
+        const uint64 sides_left = sides - side;
+        unsigned inside = there = 0;
 #pragma unroll
         for (unsigned i = 0; i < Most; i++) {
-            there |= (i < count && side + i * side_step < side_left) ? 1u << i : 0;
+            const bool exists =
+                takes_part && i < count && own_side + (along_k ? i * turns : 0) < sides_left;
+            there |= exists ? 1u << i : 0;
+            inside |= exists && depth + (along_k ? 0 : i * turns) < head ? 1u << i : 0;
             items[i] = T{};
         }
+        load(inside);
+        from += head * k_by;
     }
-    // Loads the next tile, of which `left` steps of k are inside of the slice.
-    __device__ void load(uint64 left) {
-        unsigned inside = there;
-        if (left < deep) {
-#pragma unroll
-            for (unsigned i = 0; i < Most; i++)
-                if (depth + i * depth_step >= static_cast<unsigned>(left))
-                    inside &= ~(1u << i);
-        }
-        const T *at = from;
-#pragma unroll
-        for (unsigned i = 0; i < Most; i++) {
-            if (i >= count)
-                break;
-            items[i] = load_if(inside & 1u << i, at);
-            at += step;
-        }
+    // Loads the next layer.
+    __device__ void load_next(int64 next) {
+        load(there);
         from += next;
     }
-    template <class S> __device__ void store(S *tile) const {
-        S *at = tile + slot;
+    // Whether load i is the first of those that only larger counts have.
+    __device__ bool ends(unsigned i) const { return (i & (i - 1)) == 0 && i >= count; }
+    __device__ void load(unsigned inside) {
+        const T *at = from;
+        if (words) {
 #pragma unroll
-        for (unsigned i = 0; i < Most; i++) {
-            if (i >= count)
+            for (unsigned i = 0; i < Most / Wide; i++) {
+                if (ends(i))
+                    break;
+                load_words_if(inside & 1u << i, at, items + i * Wide);
+                at += step;
+            }
+        } else {
+#pragma unroll
+            for (unsigned i = 0; i < Most; i++) {
+                if (ends(i))
+                    break;
+                load_if(inside & 1u << i, at, items[i]);
+                at += step;
+            }
+        }
+    }
+    __device__ void store(S *layer) const {
+        S *at = layer + slot;
+        if (!takes_part)
+            return;
+        if (!words) {
+#pragma unroll
+            for (unsigned i = 0; i < Most; i++) {
+                if (ends(i))
+                    break;
+                *at = widened(items[i]);
+                at += slot_step;
+            }
+            return;
+        }
+#pragma unroll
+        for (unsigned i = 0; i < Most / Wide; i++) {
+            if (ends(i))
                 break;
-            *at = widened(items[i]);
+            word<S> line;
+#pragma unroll
+            for (unsigned each = 0; each < Wide; each++)
+                line.items[each] = widened(items[i * Wide + each]);
+            if (along_k) {
+#pragma unroll
+                for (unsigned each = 0; each < Wide; each++)
+                    at[each * Wide] = line.items[each];
+            } else
+                *reinterpret_cast<word<S> *>(at) = line;
             at += slot_step;
         }
     }
 };
 
-template <class S> struct __align__(16) patch_row { S items[PATCH]; };
+// A patch of Rows x Columns sums: words of PANEL<T> rows, which are 2^down_bits panels apart, and
+// of columns likewise.
+template <unsigned Rows, unsigned Columns, class T> struct patch {
+    using S = sum_of<T>;
+    static constexpr unsigned Wide = PANEL<T>, RowWords = Rows / Wide, ColumnWords = Columns / Wide;
+    S sums[Rows][Columns];
 
-// Adds `steps` products to a patch, from tiles whose steps of k are a pitch apart.
-template <class S>
-__device__ void add_steps(S (&sums)[PATCH][PATCH], const S *a, const S *b, unsigned a_pitch,
-                          unsigned b_pitch, unsigned steps) {
-    for (unsigned step = 0; step < steps; step += MATMUL_UNROLLED) {
+    // Adds a team's steps of a layer; `a_by`, `b_by`: elements between the words of a patch.
+    __device__ void add(const S *a, const S *b, unsigned a_by, unsigned b_by) {
 #pragma unroll
-        for (unsigned each = 0; each < MATMUL_UNROLLED; each++) {
-            const patch_row<S> left = *reinterpret_cast<const patch_row<S> *>(a),
-                               right = *reinterpret_cast<const patch_row<S> *>(b);
+        for (unsigned step = 0; step < STEPS<T>; step++) {
+            word<S> left[RowWords], right[ColumnWords];
 #pragma unroll
-            for (unsigned i = 0; i < PATCH; i++)
+            for (unsigned w = 0; w < RowWords; w++)
+                left[w] = *reinterpret_cast<const word<S> *>(a + w * a_by + step * Wide);
 #pragma unroll
-                for (unsigned j = 0; j < PATCH; j++)
-                    sums[i][j] += left.items[i] * right.items[j];
-            a += a_pitch;
-            b += b_pitch;
+            for (unsigned w = 0; w < ColumnWords; w++)
+                right[w] = *reinterpret_cast<const word<S> *>(b + w * b_by + step * Wide);
+                // In the order of outputs::multiply.
+#pragma unroll
+            for (unsigned pair = 0; pair < Rows; pair += 2)
+#pragma unroll
+                for (unsigned each = 0; each < Columns; each++) {
+                    const unsigned j = pair % 4 ? Columns - 1 - each : each;
+                    const S item = right[j / Wide].items[j % Wide];
+#pragma unroll
+                    for (unsigned turn = 0; turn < 2; turn++) {
+                        const unsigned i = pair + (turn + each) % 2;
+                        sums[i][j] += left[i / Wide].items[i % Wide] * item;
+                    }
+                }
         }
     }
-}
-
-// Adds the teams' sums in order and stores the tile. The sums pass through shared memory, so that
-// adjacent threads store adjacent results.
-template <class T>
-__device__ void store_tile(const sum_of<T> (&sums)[PATCH][PATCH], sum_of<T> *shared, T *c,
-                           sum_of<T> *partials, const matmul_plan &plan, const block_part &part,
-                           uint64 row, uint64 column, unsigned y, unsigned x, unsigned team) {
-    using S = sum_of<T>;
-    const unsigned row_bits = plan.down_bits + 2, column_bits = plan.across_bits + 2;
-    const unsigned bits = row_bits + column_bits;
-    const bool along_rows = plan.c_row == 1 && plan.c_column != 1; // results of a column
-    S *own = shared + (team << bits);
-    own +=
-        along_rows ? (x * PATCH << row_bits) + y * PATCH : (y * PATCH << column_bits) + x * PATCH;
+    // Adds the sums of all teams, by halves; those of the first team are then complete.
+    __device__ void join(S *shared, unsigned team_bits, unsigned team, unsigned member) {
+        const unsigned members = THREADS >> team_bits;
+        for (unsigned half = 1u << team_bits >> 1; half; half >>= 1) {
+            word<S> *own = reinterpret_cast<word<S> *>(shared) + team % half * members + member;
+            __syncthreads();
+            if (team >= half && team < 2 * half)
 #pragma unroll
-    for (unsigned i = 0; i < PATCH; i++) {
-        patch_row<S> line;
+                for (unsigned i = 0; i < Rows; i++)
 #pragma unroll
-        for (unsigned j = 0; j < PATCH; j++)
-            line.items[j] = along_rows ? sums[j][i] : sums[i][j];
-        *reinterpret_cast<patch_row<S> *>(own + (i << (along_rows ? row_bits : column_bits))) =
-            line;
+                    for (unsigned w = 0; w < ColumnWords; w++)
+                        own[(i * ColumnWords + w) * half * members] =
+                            *reinterpret_cast<const word<S> *>(&sums[i][w * Wide]);
+            __syncthreads();
+            if (team < half)
+#pragma unroll
+                for (unsigned i = 0; i < Rows; i++)
+#pragma unroll
+                    for (unsigned w = 0; w < ColumnWords; w++) {
+                        const word<S> other = own[(i * ColumnWords + w) * half * members];
+#pragma unroll
+                        for (unsigned each = 0; each < Wide; each++)
+                            sums[i][w * Wide + each] += other.items[each];
+                    }
+        }
     }
-    __syncthreads();
-    for (unsigned at = threadIdx.x; at >> bits == 0; at += THREADS) {
-        S sum = shared[at];
-        for (unsigned other = 1; other >> plan.team_bits == 0; other++)
-            sum += shared[(other << bits) + at];
-        const unsigned inner = along_rows ? row_bits : column_bits;
-        const unsigned low = at & ((1u << inner) - 1), high = at >> inner;
-        const uint64 to_row = row + (along_rows ? low : high),
-                     to_column = column + (along_rows ? high : low);
-        if (to_row < plan.m && to_column < plan.n)
-            store_sum<T>(sum, c, partials, plan, part, to_row, to_column);
+    // Stores to a matrix of m x n, from the patch's first output on: by words, down or across, if
+    // they are aligned. The words' rows and columns are `rows_by` and `columns_by` apart.
+    template <bool Down, class U>
+    __device__ void store(U *c, const matmul_plan &plan, uint64 row, uint64 column,
+                          unsigned rows_by, unsigned columns_by) const {
+        struct __align__(Wide * sizeof(U)) line {
+            U items[Wide];
+        };
+        constexpr unsigned Words = Down ? RowWords : ColumnWords, Lines = Down ? Columns : Rows;
+        const bool words =
+            (Down ? plan.m : plan.n) % Wide == 0 && reinterpret_cast<uint64>(c) % sizeof(line) == 0;
+#pragma unroll
+        for (unsigned at = 0; at < Lines; at++)
+#pragma unroll
+            for (unsigned w = 0; w < Words; w++) {
+                const unsigned i = Down ? w * Wide : at, j = Down ? at : w * Wide;
+                const uint64 to_row = row + i / Wide * rows_by + i % Wide;
+                const uint64 to_column = column + j / Wide * columns_by + j % Wide;
+                if (to_row >= plan.m || to_column >= plan.n)
+                    continue;
+                U *to = c + to_row * plan.c_row + to_column * plan.c_column;
+                line all;
+#pragma unroll
+                for (unsigned each = 0; each < Wide; each++)
+                    all.items[each] = rounded<U>(sums[Down ? i + each : i][Down ? j : j + each]);
+                if (words)
+                    *reinterpret_cast<line *>(to) = all;
+                const uint64 left = Down ? plan.m - to_row : plan.n - to_column;
+#pragma unroll
+                for (unsigned each = 0; each < Wide; each++)
+                    if (!words && each < left)
+                        to[each] = all.items[each];
+            }
     }
-}
+};
 
-template <class T>
+template <unsigned Rows, unsigned Columns, class T>
 __device__ void multiply_patches(const T *a, const T *b, T *c, sum_of<T> *partials,
                                  const matmul_plan &plan) {
     using S = sum_of<T>;
+    constexpr unsigned Wide = PANEL<T>, Steps = STEPS<T>;
+    constexpr unsigned RowBits = Rows == 8 ? 3 : 2, ColumnBits = Columns == 8 ? 3 : 2;
+    // Elements that a thread loads of a layer, at most: see the shapes in ops_matmul_any.c.
+    constexpr unsigned MostA = Steps * (Rows == Columns ? 8 / Rows : Wide);
+    constexpr unsigned MostB = Columns == 8 ? Steps : Steps / 2;
     S *shared = shared_memory<S>();
-    const unsigned down = plan.down_bits + 2, across = plan.across_bits + 2;
-    const unsigned depth = 1u << plan.depth_bits;
-    const unsigned a_pitch = (1u << down) + PATCH, b_pitch = (1u << across) + PATCH;
-    const unsigned stage = depth * (a_pitch + b_pitch); // two stages take turns
+    const unsigned down = plan.down_bits + RowBits, across = plan.across_bits + ColumnBits;
+    const unsigned deep = Steps << plan.team_bits,
+                   deep_bits = (Steps == 8 ? 3 : 2) + plan.team_bits;
+    const unsigned panel = (deep + 1) * Wide, a_size = panel / Wide << down;
+    const unsigned layer = a_size + (panel / Wide << across); // two layers take turns
     const block_part part = block_part_of(plan);
     const uint64 tile_row = part.tile / plan.across;
     const uint64 row = tile_row << down, column = (part.tile - tile_row * plan.across) << across;
     const operands<T> from = operands_of(a, b, plan, part.product);
-    patch_loader<MATMUL_LOADS_A, T> a_loader(from.a + row * plan.a_row + part.first * plan.a_k,
-                                             plan.a_row, plan.a_k, plan.m - row, down,
-                                             plan.depth_bits, plan.a_along_k, a_pitch);
-    patch_loader<MATMUL_LOADS_B, T> b_loader(
-        from.b + column * plan.b_column + part.first * plan.b_k, plan.b_column, plan.b_k,
-        plan.n - column, across, plan.depth_bits, plan.b_along_k, b_pitch);
+    const uint64 length = part.end > part.first ? part.end - part.first : 0;
+    uint64 layers = (length + deep - 1) >> deep_bits;
+    const unsigned head = layers ? length - ((layers - 1) << deep_bits) : 0;
+    patch_loader<MostA, T> a_loader(from.a, plan.a_row, plan.a_k, row, plan.m, part.first, plan.k,
+                                    head, down, deep_bits, plan.a_along_k);
+    patch_loader<MostB, T> b_loader(from.b, plan.b_column, plan.b_k, column, plan.n, part.first,
+                                    plan.k, head, across, deep_bits, plan.b_along_k);
 
     // Lanes whose indices differ in bit 1 read the same words of a, in bit 0 of b: see outputs.
     const unsigned bits = plan.down_bits + plan.across_bits, team = threadIdx.x >> bits;
     const unsigned member = threadIdx.x & ((1u << bits) - 1);
     const unsigned x = member >> 1 & ((1u << plan.across_bits) - 1);
     const unsigned y = (member & 1) + (member >> (plan.across_bits + 1)) * 2;
-    const unsigned steps = depth >> plan.team_bits;
-    const S *a_at = shared + team * steps * a_pitch + y * PATCH;
-    const S *b_at = shared + depth * a_pitch + team * steps * b_pitch + x * PATCH;
+    const S *a_at = shared + y * panel + team * Steps * Wide;
+    const S *b_at = shared + a_size + x * panel + team * Steps * Wide;
 
-    S sums[PATCH][PATCH] = {};
-    uint64 left = part.end > part.first ? part.end - part.first : 0;
+    patch<Rows, Columns, T> mine = {};
     unsigned turn = 0;
-    a_loader.load(left);
-    b_loader.load(left);
-    while (left) {
+    while (layers) {
         a_loader.store(shared + turn);
-        b_loader.store(shared + turn + depth * a_pitch);
+        b_loader.store(shared + turn + a_size);
         __syncthreads();
-        left -= min(left, uint64(depth));
-        if (left) {
-            a_loader.load(left);
-            b_loader.load(left);
+        if (--layers) {
+            a_loader.load_next(plan.a_k * deep);
+            b_loader.load_next(plan.b_k * deep);
         }
-        add_steps(sums, a_at + turn, b_at + turn, a_pitch, b_pitch, steps);
-        turn = stage - turn;
+        mine.add(a_at + turn, b_at + turn, panel << plan.down_bits, panel << plan.across_bits);
+        turn = layer - turn;
     }
-    __syncthreads();
-    store_tile<T>(sums, shared, c, partials, plan, part, row, column, y, x, team);
+    mine.join(shared, plan.team_bits, team, member);
+    if (team)
+        return;
+    const uint64 product = part.product * plan.m * plan.n;
+    const auto store = [&](auto *to) {
+        const uint64 to_row = row + y * Wide, to_column = column + x * Wide;
+        const unsigned rows_by = Wide << plan.down_bits, columns_by = Wide << plan.across_bits;
+        if (plan.c_row == 1 && plan.c_column != 1)
+            mine.template store<true>(to, plan, to_row, to_column, rows_by, columns_by);
+        else
+            mine.template store<false>(to, plan, to_row, to_column, rows_by, columns_by);
+    };
+    if (plan.slices == 1)
+        store(c + product);
+    else
+        store(partials + part.slice * plan.outputs + product);
 }
 
 // --- dots: 2^lane_bits threads add the products of one output
