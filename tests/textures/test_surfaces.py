@@ -442,6 +442,94 @@ def test_a_surface_and_its_texture_share_texels(module):
     assert (run(module, "plane", made, points)[:, :1] == want).all()
 
 
+# --- sured, sust.p: no CUDA C function has them
+
+
+def surface_kernel(device, statement):
+    """Return a kernel (surface, x, y, value): one statement with {%x, %y} and %v."""
+    text = f""".version 8.0
+.target sm_75
+.address_size 64
+.entry k(.param .u64 s, .param .u64 x, .param .u64 y, .param .u64 v) {{
+.reg .b64 %s, %a<4>, %w; .reg .b32 %t, %x, %y, %v, %u;
+ld.param.u64 %s, [s]; ld.param.u64 %a1, [x]; ld.param.u64 %a2, [y]; ld.param.u64 %a3, [v];
+mov.u32 %t, %tid.x;
+mad.wide.u32 %a1, %t, 4, %a1; mad.wide.u32 %a2, %t, 4, %a2; mad.wide.u32 %a3, %t, 8, %a3;
+ld.global.u32 %x, [%a1]; ld.global.u32 %y, [%a2];
+ld.global.u64 %w, [%a3]; mov.b64 {{%v, %u}}, %w;
+{statement}
+ret; }}"""
+    return gpuopt.load_ptx(text, device)
+
+
+UFUNCS = {"add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and,
+          "or": np.bitwise_or}  # fmt: skip
+SURED = [("b", op, kind) for op in ("add", "min", "max") for kind in ("u32", "s32")]
+SURED += [("b", "add", "u64"), ("b", "min", "s64"), ("b", "max", "u64")]
+SURED += [("b", "and", "b32"), ("b", "or", "b32")]
+SURED += [("p", op, "b32") for op in UFUNCS]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("form", "op", "kind"), SURED)
+def test_reductions_on_surfaces(device, form, op, kind):
+    rng = np.random.default_rng(30)
+    wide, signed = kind.endswith("64"), kind[0] == "s" or form == "p"
+    dtype = np.dtype(f"{'i' if signed else 'u'}{8 if wide else 4}")
+    info = np.iinfo(dtype)
+    plane = rng.integers(info.min, info.max, (4, 8), dtype)
+    value = rng.integers(info.min, info.max, 256, dtype)
+    x, y = (rng.integers(0, n, 256, np.int32) for n in (8, 4))
+    statement = f"sured.{form}.{op}.2d.{kind}.trap [%s, {{%x, %y}}], {'%w' if wide else '%v'};"
+    module = surface_kernel(device, statement)
+    texels = plane.view(np.int32).reshape(4, 8, 2) if wide else plane
+    made = module.texture(texels, channels=2 if wide else 1, writable=True)
+    scale = 1 if form == "p" else dtype.itemsize
+    module["k"](1, 256, made.surface, np.int32(x * scale), y, value.astype("u8"))
+    UFUNCS[op].at(plane, (y, x), value)
+    assert (made.get().view(dtype).reshape(4, 8) == plane).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i4", "u4", "i2", "u2", "i1", "u1"])
+def test_formatted_writes_convert_to_the_surfaces_type(device, dtype):
+    rng, dtype = np.random.default_rng(31), np.dtype(dtype)
+    bits = dtype.kind + "4"
+    value = rng.standard_normal(32).astype("f4") * 3
+    if dtype.kind != "f":
+        info = np.iinfo(bits)
+        value = rng.integers(info.min, info.max, 32, bits)
+        value[:16] >>= 33 - 8 * dtype.itemsize + (8 * dtype.itemsize == 32)
+    x = rng.permutation(32).astype(np.int32)
+    module = surface_kernel(device, "sust.p.2d.b32.clamp [%s, {%x, %y}], %v;")
+    made = module.texture(np.zeros((2, 32), dtype), writable=True)
+    words = np.zeros(32, "u8")
+    words.view("u4")[::2] = value.view("u4")
+    module["k"](1, 32, made.surface, x, np.ones(32, np.int32), words)
+    want = np.zeros((2, 32), dtype)
+    if dtype.kind == "f":
+        want[1, x] = value
+    else:
+        want[1, x] = value.clip(np.iinfo(dtype).min, np.iinfo(dtype).max)
+    assert made.get().tobytes() == want.tobytes()
+
+
+def test_formatted_writes_of_vectors_and_beyond_the_surface(sim):
+    module = surface_kernel("sim", "sust.p.v2.2d.b32.zero [%s, {%x, %y}], {%v, %u};")
+    made = module.texture(np.full((2, 8, 4), 7, np.uint8), channels=4, writable=True)
+    x = np.array([0, 7, 8, -1], np.int32)
+    words = np.arange(1, 9, dtype=np.uint32).view("u8")
+    module["k"](1, 4, made.surface, x, np.zeros(4, np.int32), words)
+    want = np.full((2, 8, 4), 7, np.uint8)
+    want[0, 0], want[0, 7] = (1, 2, 0, 0), (3, 4, 0, 0)
+    assert (made.get() == want).all()
+    module = surface_kernel("sim", "sured.p.add.1d.b32.trap [%s, {%x}], %v;")
+    line = module.texture(np.zeros(8, np.uint32), writable=True)
+    (found,) = gpuopt.check(module["k"], 1, 1, line.surface, np.full(1, 8, np.int32),
+                            np.zeros(1, np.int32), np.zeros(1, "u8"))  # fmt: skip
+    assert "reduction of 4 bytes at x = 8, y = 0" in found.text and "x counts" not in found.text
+
+
 def test_mistakes_are_findings(sim):
     line = sim.texture(np.arange(64, dtype=np.float32), writable=True)
     out = np.zeros(64, np.float32)

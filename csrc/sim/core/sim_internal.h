@@ -388,7 +388,15 @@ enum { SIM_VOTE_ALL, SIM_VOTE_ANY, SIM_VOTE_UNI, SIM_VOTE_BALLOT };
 enum { SIM_BAR_SYNC, SIM_BAR_ARRIVE, SIM_BAR_POPC, SIM_BAR_AND, SIM_BAR_OR };
 /* Textures: what an instruction does, its coordinates in the kernel's extra operands, a query's
  * attribute, and a surface's rule for coordinates outside. */
-enum { SIM_TEX_FETCH, SIM_TEX_GRAD, SIM_TEX_GATHER, SIM_TEX_QUERY, SIM_TEX_SULD, SIM_TEX_SUST };
+enum {
+    SIM_TEX_FETCH,
+    SIM_TEX_GRAD,
+    SIM_TEX_GATHER,
+    SIM_TEX_QUERY,
+    SIM_TEX_SULD,
+    SIM_TEX_SUST,
+    SIM_TEX_SURED
+};
 enum { SIM_TEX_X, SIM_TEX_LAYER = 3, SIM_TEX_LOD, SIM_TEX_DX, SIM_TEX_DY = 8, SIM_TEX_SLOTS = 11 };
 enum {
     SIM_TEX_WIDTH = 1,
@@ -401,7 +409,13 @@ enum {
     SIM_TEX_IS_SURFACE,
     SIM_TEX_IS_SAMPLER
 };
-enum { SIM_SURF_TRAP, SIM_SURF_CLAMP, SIM_SURF_ZERO };
+enum {
+    SIM_SURF_TRAP,
+    SIM_SURF_CLAMP,
+    SIM_SURF_ZERO,
+    SIM_SURF_OUTSIDE = 3, /* the bits of these */
+    SIM_SURF_TEXELS = 4   /* x counts texels, not bytes */
+};
 enum { /* 1d to 3d: the dimensions */
        SIM_GEOM_1D = 1,
        SIM_GEOM_2D,

@@ -149,7 +149,8 @@ static struct sim_flow result_of(const struct sim_flow *registers, const struct 
 }
 
 static int is_store(const struct sim_statement *s) {
-    return sim_begins_with(s, "st") || sim_begins_with(s, "red") || sim_begins_with(s, "sust");
+    return sim_begins_with(s, "st") || sim_begins_with(s, "red") || sim_begins_with(s, "sust") ||
+           sim_begins_with(s, "sured");
 }
 
 static void follow(struct follow *q, uint32_t function, struct sim_statement *s) {

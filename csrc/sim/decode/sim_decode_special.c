@@ -515,6 +515,7 @@ static const struct {
     {"tld4", sim_decode_tex},
     {"suld", sim_decode_surface},
     {"sust", sim_decode_surface},
+    {"sured", sim_decode_surface},
     {"txq", sim_decode_query},
     {"suq", sim_decode_query},
     {"istypep", sim_decode_query},

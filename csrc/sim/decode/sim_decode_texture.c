@@ -128,17 +128,26 @@ enum sim_status sim_decode_tex(struct sim_decoder *d) {
     return sim_emit(d, &in);
 }
 
-/* suld.b d, [s, x]; sust.b [s, x], v: x counts bytes */
+static enum sim_atomic reduction_of(const struct sim_decoder *d) {
+    return sim_part(d, "add")   ? SIM_ATOM_ADD
+           : sim_part(d, "min") ? SIM_ATOM_MIN
+           : sim_part(d, "max") ? SIM_ATOM_MAX
+           : sim_part(d, "and") ? SIM_ATOM_AND
+                                : SIM_ATOM_OR;
+}
+
+/* suld.b d, [s, x]; sust.b [s, x], v; sured.b.add [s, x], v: x counts bytes; with .p texels */
 enum sim_status sim_decode_surface(struct sim_decoder *d) {
     struct sim_insn in = {.op = SIM_OP_TEX, .class = SIM_CLASS_TEXTURE, .space = SIM_S_GLOBAL};
-    const int store = sim_part_at(d, 0, "sust");
+    const int reduces = sim_part_at(d, 0, "sured"), store = reduces || sim_part_at(d, 0, "sust");
     const struct sim_operand *o = d->s->operands, *value = &o[store];
     const enum sim_type type = sim_last_type(d, 1);
     uint32_t slots[SIM_TEX_SLOTS], values[4];
     enum sim_status status = sim_operands(d, 2, 2);
     if (status)
         return status;
-    in.sub = store ? SIM_TEX_SUST : SIM_TEX_SULD;
+    in.sub = reduces ? SIM_TEX_SURED : store ? SIM_TEX_SUST : SIM_TEX_SULD;
+    in.mods = reduces ? (uint8_t)reduction_of(d) : 0;
     in.scope = (uint8_t)geometry_of(d);
     in.type = (uint8_t)type;
     in.vec = sim_part(d, "v2") ? 2 : sim_part(d, "v4") ? 4 : 1;
@@ -146,9 +155,10 @@ enum sim_status sim_decode_surface(struct sim_decoder *d) {
     in.imm = sim_part(d, "clamp")  ? SIM_SURF_CLAMP
              : sim_part(d, "zero") ? SIM_SURF_ZERO
                                    : SIM_SURF_TRAP;
+    in.imm |= sim_part(d, "p") ? SIM_SURF_TEXELS : 0;
     in.dst = in.dst2 = SIM_NO_SLOT;
     const uint32_t given = value->kind == SIM_O_VECTOR ? value->count : 1;
-    if (!in.scope || given != in.vec || sim_types[type].class != SIM_C_BITS ||
+    if (!in.scope || given != in.vec || (sim_types[type].class != SIM_C_BITS && !reduces) ||
         sim_types[type].bytes * in.vec > 16)
         return sim_unsupported(d);
     if ((status = coordinates(d, &o[!store], SIM_T_B32, &in, slots)) ||

@@ -27,7 +27,7 @@ struct flow {
  */
 int sim_writes_first(const struct sim_statement *s) {
     static const char *const readers[] = {"st",   "red",  "bra",       "brx",
-                                          "sust", "call", "nanosleep", "setmaxnreg"};
+                                          "sust", "sured", "call", "nanosleep", "setmaxnreg"};
     if ((sim_begins_with(s, "bar") || sim_begins_with(s, "barrier")) && !sim_has_part(s, ".red"))
         return 0;
     for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)

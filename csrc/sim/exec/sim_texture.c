@@ -1,7 +1,6 @@
 /* sim_texture.c: texture and surface objects, and fetches from linear memory, arrays, layers, cubes
- * and levels. A surface's accesses are those of global memory. Knows no mnemonic. */
-#include "sim_address.h"
-#include "sim_exec.h"
+ * and levels. Knows no mnemonic. */
+#include "sim_texture.h"
 #include "../observe/sim_observe.h"
 
 #include <math.h>
@@ -11,11 +10,8 @@
 #define TEXTURE_BASE 0x7e00000000000000ull
 #define SURFACE_BASE 0x7f00000000000000ull
 
-/* By enum of sim_texture.format: bytes, bits of a fraction (0: read as it is), sign. */
-static const struct {
-    uint8_t bytes, fraction, is_signed;
-} formats[] = {{4, 0, 0},  {4, 0, 1},  {4, 0, 0}, {2, 0, 0},
-               {2, 15, 1}, {2, 16, 0}, {1, 7, 1}, {1, 8, 0}};
+const struct sim_texel_format sim_texel_formats[] = {{4, 0, 0},  {4, 0, 1},  {4, 0, 0}, {2, 0, 0},
+                                                     {2, 15, 1}, {2, 16, 0}, {1, 7, 1}, {1, 8, 0}};
 
 /* ---- objects ---- */
 
@@ -30,13 +26,9 @@ static struct extents level_extents(const struct sim_texture *t, unsigned level)
     return e;
 }
 
-static uint32_t texel_bytes(const struct sim_texture *t) {
-    return t->channels * formats[t->format].bytes;
-}
-
 static uint64_t level_bytes(const struct sim_texture *t, unsigned level) {
     const struct extents e = level_extents(t, level);
-    return (uint64_t)e.of[0] * e.of[1] * e.of[2] * t->layers * texel_bytes(t);
+    return (uint64_t)e.of[0] * e.of[1] * e.of[2] * t->layers * sim_texel_bytes(t);
 }
 
 static const char *malformed(const struct sim_texture *t) {
@@ -110,6 +102,10 @@ static const struct sim_texture *texture_of(const struct sim_gpu *gpu, uint64_t 
     return t && t->channels && (base == TEXTURE_BASE || t->writable) ? t : NULL;
 }
 
+const struct sim_texture *sim_surface_of(const struct sim_gpu *gpu, uint64_t handle) {
+    return texture_of(gpu, handle, SURFACE_BASE);
+}
+
 /* ---- texels ---- */
 
 /* The lines of 128 bytes that a warp's fetch reads, for the caches. */
@@ -129,13 +125,6 @@ struct plane {
     int outside; /* as in struct sim_texture; wrapping and mirroring need normalized coordinates */
     int as_float;
     struct reads *reads; /* NULL: not recorded */
-};
-
-struct fetch { /* one lane's */
-    double at[3], gradient[2][3], level;
-    int64_t layer;
-    int integer, as_float;
-    struct reads *reads;
 };
 
 static struct plane plane_of(const struct sim_texture *t, const uint8_t *data, unsigned level,
@@ -175,18 +164,18 @@ static int64_t inside(int64_t i, uint32_t size, int outside) {
 
 /* One channel, as a float's bits or an integer. */
 static uint32_t channel(const struct plane *p, const uint8_t *from) {
-    const unsigned format = p->t->format, bytes = formats[format].bytes;
+    const unsigned format = p->t->format, bytes = sim_texel_formats[format].bytes;
     uint32_t raw = 0;
     float value;
     memcpy(&raw, from, bytes);
-    if (formats[format].is_signed && bytes < 4)
+    if (sim_texel_formats[format].is_signed && bytes < 4)
         raw = (uint32_t)((int32_t)(raw << (32 - 8 * bytes)) >> (32 - 8 * bytes));
     if (format == SIM_TEX_F16) {
         value = (float)sim_half_value((uint16_t)raw);
-    } else if (p->t->as_fraction && formats[format].fraction) {
-        const float most = (float)((1u << formats[format].fraction) - 1);
-        value = formats[format].is_signed ? fmaxf((float)(int32_t)raw / most, -1.0f)
-                                          : (float)raw / most;
+    } else if (p->t->as_fraction && sim_texel_formats[format].fraction) {
+        const float most = (float)((1u << sim_texel_formats[format].fraction) - 1);
+        value = sim_texel_formats[format].is_signed ? fmaxf((float)(int32_t)raw / most, -1.0f)
+                                                    : (float)raw / most;
     } else {
         return raw;
     }
@@ -199,8 +188,8 @@ static uint32_t channel(const struct plane *p, const uint8_t *from) {
  * the other, so this is the address that the caches see. */
 static void note_texel(const struct plane *p, const uint64_t i[3]) {
     struct reads *r = p->reads;
-    const uint64_t width = (uint64_t)p->size.of[0] * texel_bytes(p->t),
-                   x = i[0] * texel_bytes(p->t);
+    const uint64_t width = (uint64_t)p->size.of[0] * sim_texel_bytes(p->t),
+                   x = i[0] * sim_texel_bytes(p->t);
     const uint64_t tiles = (width + 63) / 64, rows = ((uint64_t)p->size.of[1] + 7) / 8;
     const uint64_t inside_tile =
         x % 64 / 32 * 256 + i[1] % 8 / 2 * 64 + x % 32 / 16 * 32 + i[1] % 2 * 16 + x % 16;
@@ -237,7 +226,8 @@ static void texel(const struct plane *p, const int64_t at[3], uint32_t out[4]) {
     const uint64_t index =
         ((uint64_t)i[2] * p->size.of[1] + (uint64_t)i[1]) * p->size.of[0] + (uint64_t)i[0];
     for (unsigned c = 0; c < p->t->channels; c++)
-        out[c] = channel(p, p->data + index * texel_bytes(p->t) + c * formats[p->t->format].bytes);
+        out[c] = channel(p, p->data + index * sim_texel_bytes(p->t) +
+                                c * sim_texel_formats[p->t->format].bytes);
 }
 
 /* ---- filters ---- */
@@ -415,7 +405,7 @@ static const char *misfit(const struct sim_texture *t, const struct sim_insn *in
     const int layered = t->layered != 0,
               kind = t->cube ? SIM_GEOM_CUBE + layered
                              : (int)t->dimensions + (layered ? SIM_GEOM_A1D - 1 : 0);
-    if (in->sub == SIM_TEX_SULD || in->sub == SIM_TEX_SUST) {
+    if (sim_is_surface(in)) {
         const int as_layers = t->cube ? SIM_GEOM_A2D : kind;
         return in->scope == as_layers ? NULL : kinds[kind];
     }
@@ -434,8 +424,8 @@ static double coordinate(const uint8_t *regs, uint32_t slot, uint32_t lane, int 
     return is_float ? (double)real : whole;
 }
 
-static void read_lane(const uint8_t *regs, const uint32_t *slots, uint32_t lane,
-                      const struct sim_insn *in, struct fetch *f) {
+void sim_texture_read_lane(const uint8_t *regs, const uint32_t *slots, uint32_t lane,
+                           const struct sim_insn *in, struct fetch *f) {
     *f = (struct fetch){.integer = !in->vec,
                         .as_float = sim_types[in->type].class == SIM_C_FLOAT ||
                                     sim_types[in->type].class == SIM_C_HALF};
@@ -498,13 +488,12 @@ static int is_question(const struct sim_insn *in) {
             in->imm == SIM_TEX_IS_SAMPLER);
 }
 
-/* The texture behind a lane's handle, or NULL and *ends: a finding, which may end the launch. */
-static const struct sim_texture *lane_texture(struct sim_worker *w, const struct sim_warp *warp,
+const struct sim_texture *sim_texture_of_lane(struct sim_worker *w, const struct sim_warp *warp,
                                               const struct sim_insn *in, uint32_t lane,
                                               uint64_t handle, int *ends) {
     struct sim_gpu *gpu = w->run->gpu;
     const uint32_t pc = (uint32_t)(in - w->run->kernel->code);
-    const int surface = in->sub == SIM_TEX_SULD || in->sub == SIM_TEX_SUST;
+    const int surface = sim_is_surface(in);
     const struct sim_texture *t = texture_of(gpu, handle, surface ? SURFACE_BASE : TEXTURE_BASE);
     const char *kind = t ? misfit(t, in) : NULL;
     *ends = 0;
@@ -546,7 +535,7 @@ static int note_reads(struct sim_request *l, const struct sim_texture *const *te
             at[i] = inside(to_index(t->normalised ? x * size.of[i] : x), size.of[i], SIM_TEX_CLAMP);
         }
         const int64_t layer = inside(fetches[lane].layer, t->layers, SIM_TEX_CLAMP);
-        l->bytes = texel_bytes(t);
+        l->bytes = sim_texel_bytes(t);
         l->address[lane] =
             t->address +
             ((((uint64_t)layer * size.of[2] + (uint64_t)at[2]) * size.of[1] + (uint64_t)at[1]) *
@@ -569,75 +558,16 @@ static int note_reads(struct sim_request *l, const struct sim_texture *const *te
                                                  .address = l->address});
 }
 
-static void begin(struct sim_request *l, struct sim_worker *w, struct sim_warp *warp,
-                  const struct sim_insn *in, uint32_t mask, uint8_t *regs) {
+void sim_texture_request(struct sim_request *l, struct sim_worker *w, struct sim_warp *warp,
+                         const struct sim_insn *in, uint32_t mask, uint8_t *regs) {
     sim_request_begin(l, w, warp, in, mask, regs, 0,
-                      in->sub == SIM_TEX_SUST ? SIM_ACCESS_STORE : SIM_ACCESS_LOAD);
+                      in->sub == SIM_TEX_SUST    ? SIM_ACCESS_STORE
+                      : in->sub == SIM_TEX_SURED ? SIM_ACCESS_REDUCE
+                                                 : SIM_ACCESS_LOAD);
     l->space = SIM_S_GLOBAL;
     l->moved = 1;
     l->span = (struct sim_span){0};
     memset(l->address, 0, sizeof l->address);
-}
-
-/* A surface's element: 0 and the address, or 1 if it lies outside. x is in bytes. */
-static int surface_place(const struct sim_texture *t, const struct sim_insn *in, uint32_t bytes,
-                         const struct fetch *f, uint64_t *address) {
-    const int64_t row = (int64_t)t->width * texel_bytes(t), last = row - (int64_t)bytes;
-    const int64_t most[4] = {last, (int64_t)t->height - 1, (int64_t)t->depth - 1,
-                             (int64_t)t->layers - 1};
-    int64_t at[4] = {(int64_t)f->at[0], (int64_t)f->at[1], (int64_t)f->at[2],
-                     (uint16_t)f->layer}; /* of a layer an H100 reads 16 bits */
-    for (int i = 0; i < 4; i++) {
-        if (at[i] >= 0 && at[i] <= most[i])
-            continue;
-        if (in->imm != SIM_SURF_CLAMP)
-            return 1;
-        at[i] = at[i] < 0 || most[i] < 0 ? 0 : most[i];
-    }
-    *address = t->address + (uint64_t)(((at[3] * t->depth + at[2]) * t->height + at[1]) * row) +
-               (uint64_t)at[0];
-    return last < 0;
-}
-
-static int surface(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
-                   uint32_t mask, uint8_t *regs) {
-    const uint32_t *slots = &w->run->kernel->extra[in->e];
-    struct sim_request l;
-    begin(&l, w, warp, in, mask, regs);
-    for (uint32_t m = mask; m; m &= m - 1) {
-        const uint32_t lane = (uint32_t)__builtin_ctz(m);
-        const uint64_t handle = U64(in->a)[lane];
-        struct sim_insn whole = *in; /* integer coordinates */
-        struct fetch f;
-        int ends;
-        const struct sim_texture *t = lane_texture(w, warp, in, lane, handle, &ends);
-        whole.vec = 0;
-        if (t) {
-            read_lane(regs, slots, lane, &whole, &f);
-            if (!surface_place(t, in, l.bytes, &f, &l.address[lane]))
-                continue;
-            if (in->imm == SIM_SURF_TRAP)
-                ends = sim_find(w, warp, l.pc, lane, SIM_FIND_OUT_OF_BOUNDS, handle, NULL,
-                                "%s of %u bytes at x = %d bytes, y = %d, z = %d, layer %d of a "
-                                "surface of %u x %u x %u texels of %u bytes, %u layers: a GPU ends "
-                                "the kernel with an error; x counts bytes",
-                                in->sub == SIM_TEX_SUST ? "write" : "read", l.bytes, (int)f.at[0],
-                                (int)f.at[1], (int)f.at[2], (int)f.layer, t->width, t->height,
-                                t->depth, texel_bytes(t), t->layers);
-        }
-        if (ends)
-            return 1;
-        l.mask &= ~(1u << lane);
-    }
-    if (in->sub == SIM_TEX_SULD) /* lanes outside read zero */
-        for (uint32_t v = 0; v < in->vec; v++) {
-            const uint32_t slot = in->vec == 1 ? in->dst : w->run->kernel->extra[in->ext + v];
-            for (uint32_t m = mask & ~l.mask; m && slot != SIM_NO_SLOT; m &= m - 1)
-                memset(regs + slot + (uint32_t)__builtin_ctz(m) * in->dsize, 0, in->dsize);
-        }
-    if (!l.mask)
-        return 0;
-    return in->sub == SIM_TEX_SUST ? sim_store_global(&l) : sim_load_global(&l);
 }
 
 static void record_reads(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc,
@@ -656,15 +586,15 @@ int sim_exec_texture(struct sim_worker *w, struct sim_warp *warp, const struct s
     int any_writable = 0;
     struct reads reads;
     reads.count = 0;
-    if (in->sub == SIM_TEX_SULD || in->sub == SIM_TEX_SUST)
-        return surface(w, warp, in, mask, regs);
+    if (sim_is_surface(in))
+        return sim_exec_surface(w, warp, in, mask, regs);
     w->pcs[in - w->run->kernel->code].requests += in->sub != SIM_TEX_QUERY;
     for (uint32_t m = mask; m; m &= m - 1) {
         uint32_t lane = (uint32_t)__builtin_ctz(m), out[4] = {0};
         const uint64_t handle = U64(in->a)[lane];
         int ends = 0;
         const struct sim_texture *t =
-            is_question(in) ? NULL : lane_texture(w, warp, in, lane, handle, &ends);
+            is_question(in) ? NULL : sim_texture_of_lane(w, warp, in, lane, handle, &ends);
         if (ends)
             return 1;
         if (in->sub == SIM_TEX_QUERY && (t || is_question(in))) {
@@ -673,7 +603,7 @@ int sim_exec_texture(struct sim_worker *w, struct sim_warp *warp, const struct s
             const struct sim_region *region = sim_memory_find(w->run->gpu, t->address);
             reads.data = region->host + (t->address - region->base);
             reads.address = t->address;
-            read_lane(regs, slots, lane, in, &fetches[lane]);
+            sim_texture_read_lane(regs, slots, lane, in, &fetches[lane]);
             fetches[lane].reads = w->run->caches ? &reads : NULL;
             any_writable |= t->writable;
             fetch(t, reads.data, &fetches[lane], in, out);
@@ -692,7 +622,7 @@ int sim_exec_texture(struct sim_worker *w, struct sim_warp *warp, const struct s
     if (SIM_LIKELY(!any_writable) || in->sub == SIM_TEX_QUERY)
         return 0;
     struct sim_request l;
-    begin(&l, w, warp, in, mask, regs);
+    sim_texture_request(&l, w, warp, in, mask, regs);
     for (uint32_t m = mask; m; m &= m - 1)
         if (!textures[__builtin_ctz(m)])
             l.mask &= ~(m & -m);

@@ -402,6 +402,12 @@ static int textures(const struct watch *s) {
     for (uint32_t i = 0; i < SIM_TEX_SLOTS && in->sub != SIM_TEX_QUERY; i++)
         if (use(s, extra[in->e + i], SIM_FULL))
             return 1;
+    if (in->sub == SIM_TEX_SURED || (in->sub == SIM_TEX_SUST && in->imm & SIM_SURF_TEXELS)) {
+        for (uint32_t v = 0; v < in->vec; v++)
+            if (use(s, extra[in->ext + v], SIM_FULL))
+                return 1;
+        return 0;
+    }
     if (in->sub == SIM_TEX_SUST)
         return leaves(s);
     if (in->sub == SIM_TEX_SULD) {
