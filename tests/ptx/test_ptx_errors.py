@@ -212,3 +212,30 @@ def test_a_bad_token_outside_of_kernels_ends_the_search_for_them(tail):
         entries(text)
     with pytest.raises(gpuopt.PTXError):
         gpuopt.load_ptx(text, "sim")
+
+
+ADDS_ONE = """.func (.param .b32 r) f(.param .b32 a) {{ .reg .b32 %v;
+ld.param.u32 %v, [a]; add.u32 %v, %v, 1; {0} st.param.u32 [r], %v; ret; }}
+.entry k(.param .u64 o) {{ .reg .b32 %x, %y; .reg .pred %p; .param .b32 in; .param .b32 back;
+mov.u32 %x, 3; setp.eq.u32 %p, %x, 3;
+{1} st.param.b32 [in], %x; call (back), f, (in); {2} ld.param.b32 %y, [back]; ret; }}"""
+
+
+@pytest.mark.parametrize(
+    ("parts", "problem"),
+    [
+        (("", "", ""), None),
+        (("st.param.u32 [a], %v;", "", ""), "a store to a parameter that the function receives"),
+        (("ld.param.u32 %v, [r];", "", ""), "a load of a parameter that the function returns"),
+        (("", "@%p", ""), "a predicate on the access to a call's parameter"),
+        (("", "", "@!%p"), "a predicate on the access to a call's parameter"),
+    ],
+)
+def test_parameters_are_used_as_ptxas_allows(parts, problem):
+    text = HEADER + ADDS_ONE.format(*parts)
+    module = gpuopt.load_ptx(text, "sim")
+    if problem is None:
+        module["k"](1, 1, 0)
+        return
+    with pytest.raises(gpuopt.PTXError, match=problem):
+        module["k"]

@@ -128,7 +128,8 @@ struct sim_symbol {
     uint64_t count;        /* REG range: number of registers; 0 for a single one */
     uint64_t bytes, align; /* VAR; the bytes of a REG: how many its vector has, 0 for one */
     uint64_t address;      /* VAR: device address, or offset in its space */
-    int is_extern, is_entry_param, is_return;
+    int is_extern, is_entry_param;
+    enum { SIM_PASSED, SIM_RECEIVED, SIM_RETURNED } role; /* .param: of a call, or the function's */
     struct sim_symbol *in_register; /* .param: of a .reg parameter, the register */
     struct sim_flow flow;           /* .param */
     uint8_t compared;               /* .param: its value is an operand of a compare-and-swap */

@@ -123,12 +123,29 @@ static enum sim_type element_type(const struct sim_decoder *d) {
     return type == SIM_T_B128 ? SIM_T_B64 : type;
 }
 
+/* As ptxas: a call's arguments are passed in any case, a function reads what it receives and writes
+ * what it returns. */
+static enum sim_status check_parameter(struct sim_decoder *d, const struct sim_operand *o,
+                                       int stores) {
+    const struct sim_symbol *symbol = o->kind == SIM_O_ADDRESS ? o->symbol : NULL;
+    if (!symbol || symbol->space != SIM_S_PARAM || symbol->is_entry_param)
+        return SIM_OK;
+    if (symbol->role == SIM_PASSED && d->s->guard != UINT32_MAX)
+        return sim_malformed(d, "a predicate on the access to a call's parameter");
+    if (symbol->role == SIM_RECEIVED && stores)
+        return sim_malformed(d, "a store to a parameter that the function receives");
+    if (symbol->role == SIM_RETURNED && !stores)
+        return sim_malformed(d, "a load of a parameter that the function returns");
+    return SIM_OK;
+}
+
 /* Begins a load or a store; operand `address` holds the address. */
 static enum sim_status begin_access(struct sim_decoder *d, enum sim_op op, unsigned address,
                                     struct sim_insn *in) {
     const enum sim_type type = element_type(d);
-    const enum sim_status status = sim_operands(d, 2, 3);
-    if (status)
+    enum sim_status status = sim_operands(d, 2, 3);
+    if (status ||
+        (status = check_parameter(d, &d->s->operands[address], op == SIM_OP_ST)) != SIM_OK)
         return status;
     if (type == SIM_T_NONE || type == SIM_T_PRED || sim_types[type].bytes > 8 ||
         sim_types[type].bytes * vector_part(d) > 32)

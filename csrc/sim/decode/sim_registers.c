@@ -26,8 +26,8 @@ struct flow {
 /* Whether the first operand receives the result. A wrong "no" only keeps a register alive longer.
  */
 int sim_writes_first(const struct sim_statement *s) {
-    static const char *const readers[] = {"st",   "red",  "bra",       "brx",
-                                          "sust", "sured", "call", "nanosleep", "setmaxnreg"};
+    static const char *const readers[] = {"st",    "red",  "bra",       "brx",       "sust",
+                                          "sured", "call", "nanosleep", "setmaxnreg"};
     if ((sim_begins_with(s, "bar") || sim_begins_with(s, "barrier")) && !sim_has_part(s, ".red"))
         return 0;
     for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)

@@ -400,7 +400,7 @@ static enum sim_status formal(struct sim_parser *parser, const struct sim_declar
         return status;
     symbol->in_register = in_register;
     symbol->is_entry_param = parser->parsed->function->is_entry;
-    symbol->is_return = is_return;
+    symbol->role = is_return ? SIM_RETURNED : SIM_RECEIVED;
     grown = sim_grow(parser->arena, *list->items, &list->capacity, *list->count + 1, sizeof *grown);
     if (!grown)
         return sim_parse_no_memory(parser);
