@@ -239,3 +239,15 @@ def test_parameters_are_used_as_ptxas_allows(parts, problem):
         return
     with pytest.raises(gpuopt.PTXError, match=problem):
         module["k"]
+
+
+@pytest.mark.parametrize("second", ["", "7", '"sm_90"', ",", "{", "\x00"])
+def test_a_target_that_is_none_raises(second):
+    text = f".version 8.0\n.target sm_75\n.target {second}"
+    with pytest.raises((gpuopt.PTXError, ValueError)):
+        gpuopt.load_ptx(text, "sim")
+
+
+def test_the_last_target_counts():
+    text = ".version 8.0\n.target sm_75\n.target sm_80\n.address_size 64\n.entry k() { ret; }"
+    gpuopt.load_ptx(text, "sim:a100")["k"](1, 1)

@@ -123,8 +123,8 @@ static enum sim_type element_type(const struct sim_decoder *d) {
     return type == SIM_T_B128 ? SIM_T_B64 : type;
 }
 
-/* As ptxas: a call's arguments are passed in any case, a function reads what it receives and writes
- * what it returns. */
+/* ptxas refuses the same: predicates on the parameters of a call, stores to parameters that the
+ * function receives, loads of those that it returns. */
 static enum sim_status check_parameter(struct sim_decoder *d, const struct sim_operand *o,
                                        int stores) {
     const struct sim_symbol *symbol = o->kind == SIM_O_ADDRESS ? o->symbol : NULL;

@@ -369,6 +369,18 @@ static enum sim_status check_target(struct sim_parser *parser, const struct sim_
         letter == 'a' ? " of that very capability" : "");
 }
 
+/* sm_90, sm_90a, sm_100f; other words, as texmode_independent, say nothing here. */
+static enum sim_status read_target(struct sim_parser *parser, const struct sim_token *token) {
+    const char last = token->text[token->length - 1];
+    unsigned target = 0;
+    for (uint32_t i = 3;
+         i < token->length && i < 7 && token->text[i] >= '0' && token->text[i] <= '9'; i++)
+        target = target * 10 + (unsigned)(token->text[i] - '0');
+    parser->module->target = target;
+    parser->module->specific = last == 'a' || last == 'f';
+    return target ? check_target(parser, token) : SIM_OK;
+}
+
 static enum sim_status header_directive(struct sim_parser *parser) {
     int target = sim_parse_word_is(parser, ".target"),
         size = sim_parse_word_is(parser, ".address_size");
@@ -378,14 +390,9 @@ static enum sim_status header_directive(struct sim_parser *parser) {
         return status;
     if (size && (token->kind != SIM_TOK_INT || token->bits != 64))
         return sim_parse_fail(parser, SIM_UNSUPPORTED, "only 64-bit addresses are supported");
-    if (target && token->kind == SIM_TOK_WORD && token->length > 3)
-        for (uint32_t i = 3;
-             i < token->length && i < 7 && token->text[i] >= '0' && token->text[i] <= '9'; i++)
-            parser->module->target = parser->module->target * 10 + (unsigned)(token->text[i] - '0');
-    if (target && token->kind == SIM_TOK_WORD && token->length > 3)
-        parser->module->specific =
-            token->text[token->length - 1] == 'a' || token->text[token->length - 1] == 'f';
-    if (target && parser->module->target && (status = check_target(parser, token)))
+    if (target && (token->kind != SIM_TOK_WORD || !token->length))
+        return sim_parse_fail(parser, SIM_SYNTAX, "expected a target, as sm_90");
+    if (target && (status = read_target(parser, token)))
         return status;
     status = sim_parse_next(parser);
     while (!status && target && sim_parse_is(parser, ',')) /* sm_90a, debug */
