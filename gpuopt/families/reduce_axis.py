@@ -458,9 +458,15 @@ def plan_axis(
         return None
     how = (variant, block, device)
     check_kind(op, computed_on(op, native, result, on_cpu=on_cpu(*how)))
+    left = [k for k in range(array.ndim) if keepdims or k not in axes]
+    shape = tuple(1 if k in axes else array.shape[k] for k in left)
     if out is not None:
-        left = [k for k in range(array.ndim) if keepdims or k not in axes]
-        shape = tuple(1 if k in axes else array.shape[k] for k in left)
         check_out(out, shape, op, dtype, result)
+    converts = op not in PLACES and (op != "count" or native.kind == "b")
+    if converts and math.prod(array.shape[k] for k in axes) == 1:
+        plain = how[:2] == (None, None) and on_cpu(*how)
+        if plain and (out is None or (out.dtype == result and inout.apart(out, array))):
+            zero = op in ("sum", "mean") and kind_of(result) in "fc"  # sums begin with it
+            return _core.Plan("cast", (0, shape, result, -1 if out is None else 6, zero))
     plan, made = _plan_of(array, op, axes, keepdims, result, result, how, out)
     return plan if made == result else None

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from gpuopt import _core
 from gpuopt.arrays import inout
-from gpuopt.arrays.dtypes import is_bfloat16, name_of
+from gpuopt.arrays.dtypes import by_name, is_bfloat16, kind_of, name_of
 from gpuopt.arrays.inout import NUMBERS, Problem, apart, check_out
 from gpuopt.arrays.libraries import View, check_device, quick_view, view_of
 from gpuopt.families import device_calls, engines
@@ -227,20 +227,29 @@ def _planned_vector(
     arrays = [each for each in operands if isinstance(each, np.ndarray)]
     if not arrays or any(each is None for each in operands) or weak_numbers(every):
         return None
-    if isinstance(factor, np.ndarray) or any(each.dtype.kind not in "biuf" for each in arrays):
+    typed = [each for each in every if isinstance(each, (np.ndarray, np.generic))]
+    narrow = any(is_bfloat16(each.dtype) for each in typed)
+    if isinstance(factor, np.ndarray) or any(kind_of(each.dtype) not in "biuf" for each in typed):
         return None
-    found = np.result_type(
-        *(each.dtype if isinstance(each, np.ndarray) else type(each)(0) for each in every)
-    )
-    if found.newbyteorder("=").name not in dtypes:
+    if narrow and any(type(each) is float for each in every):  # NumPy makes it float32
         return None
-    dtype = np.dtype(found.newbyteorder("=").name)
+    if any(isinstance(each, np.bool_) for each in typed):  # is no index
+        return None
+    try:
+        found = np.result_type(
+            *(type(each)(0) if type(each) in (int, float) else each.dtype for each in every)
+        )
+    except TypeError:  # no common type, as of bfloat16 and int64
+        return None
+    if name_of(found.newbyteorder("=")) not in dtypes:
+        return None
+    dtype = by_name(name_of(found.newbyteorder("=")))
     shape = _together(*map(np.shape, operands))
     if out is not None:
         check_out(out, shape, dtype)
-    head = _head(family, dtype.name)
-    on_cpu = _kind_of_call(family, dtype.name, variant, block, device) == "cpu"
-    ready = (dtype.name in NUMBERS or not on_cpu) and all(
+    head = _head(family, name_of(dtype))
+    on_cpu = _kind_of_call(family, name_of(dtype), variant, block, device) == "cpu"
+    ready = (name_of(dtype) in NUMBERS or not on_cpu) and all(
         each.dtype == dtype and each.flags.aligned
         for each in (arrays if out is None else [*arrays, out])
     )
@@ -279,7 +288,9 @@ def _planned_vector(
         (first + k, 0, *(() if isinstance(each, np.ndarray) else (dtype, None, True)))
         for k, each in enumerate(operands)
     )
-    sizes = tuple(getattr(each, "nbytes", dtype.itemsize) for each in operands)
+    sizes = tuple(
+        each.nbytes if isinstance(each, np.ndarray) else dtype.itemsize for each in operands
+    )
     return kernel_plan(
         [(head, tuple(numbers), sizes, numbers[0] * dtype.itemsize)],
         inputs,
@@ -287,7 +298,7 @@ def _planned_vector(
         (variant, block, device),
         out=-1 if out is None else at,
         factor=-1 if factor is None else 0,
-        factor_dtype=dtype.name,
+        factor_dtype=name_of(dtype),
     )
 
 

@@ -322,9 +322,39 @@ def test_the_first_nan_of_several(rng):
     assert found == {np.float32(np.nan).tobytes()}
 
 
+@pytest.mark.parametrize(
+    "dtype", ["?", "i1", "u4", "i8", "f2", "f4", ">f4", "f8", "c8", "bfloat16"]
+)
+def test_axes_of_one_element(dtype, rng):
+    """The result is the element in the result's dtype, in any layout, with `out` and keepdims."""
+    if dtype == "bfloat16":
+        dtype = pytest.importorskip("ml_dtypes").bfloat16
+    for shape, axis in (((5, 1, 7), 1), ((1, 1), (0, 1)), ((1,), 0), ((3, 1, 2, 1), (1, 3))):
+        whole = np.round(rng.random((*shape[:-1], 2 * shape[-1])) * 9 - 4)
+        whole[rng.random(whole.shape) < 0.2] = np.nan if np.dtype(dtype).kind in "fcV" else 0
+        for array in (whole[..., ::2], np.asfortranarray(whole)[..., 1::2][::-1]):
+            array = array.astype(dtype, order="K")
+            for op in ("sum", "mean", "any", "all", "count", *("max", "min") * (dtype != "c8")):
+                call = np.count_nonzero if op == "count" else getattr(np, op)
+                for keepdims in (False, True):
+                    want = call(array, axis=axis, keepdims=keepdims)
+                    out = np.empty(want.shape, want.dtype)
+                    for room in (None, out, None):
+                        got = gpuopt.reduce(
+                            array, op, axis=axis, keepdims=keepdims, out=room, device="cpu"
+                        )
+                        assert room is None or got is out
+                        assert got.dtype == want.dtype and got.shape == want.shape
+                        same = got.astype(complex), want.astype(complex)  # exact
+                        np.testing.assert_array_equal(*same, (op, shape))
+    half = np.array([[2.5]])
+    got = gpuopt.reduce(half, axis=1, dtype="i4", out=np.empty(1), device="cpu")
+    assert got == 2  # converted to int32 first
+
+
 def test_sums_of_negative_zeros():
     """The sum is +0, as in NumPy, whose sums start with 0."""
-    for shape in ((1, 1), (3, 2), (2, 40), (40, 2), (5, 4, 3)):
+    for shape in ((1, 1), (5, 1), (1, 7), (3, 2), (2, 40), (40, 2), (5, 4, 3)):
         for op, axis in itertools.product(("sum", "mean"), (0, -1, None, ())):
             for dtype in ("float16", "float32", "float64"):
                 got = gpuopt.reduce(np.full(shape, -0.0, dtype), op, axis=axis, device="cpu")

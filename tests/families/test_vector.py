@@ -10,7 +10,7 @@ from conftest import KINDS, blocks_of, device_rungs, kinds, on
 import gpuopt
 from gpuopt import _core
 from gpuopt.arrays import device_array
-from gpuopt.families import cases, registry
+from gpuopt.families import cases, registry, vectors
 
 SIZES = [1, 2, 31, 33, 512, 513, 1000, 1024, 4096, 70_001]
 
@@ -236,8 +236,8 @@ def test_every_path_of_rung_7(device, dtype, rng):
     for n in (1, tile - 1, 2 * tile + 3, 4 * tile + tile // 2 + 1):
         x, y = draw(rng, dtype, n), draw(rng, dtype, n)
         bench = _core.Bench(cases.with_output(registry.add_problem(x, y)), device=device)
-        for vectors in (1, 2):
-            tuning = {"vectors": vectors}
+        for count in (1, 2):
+            tuning = {"vectors": count}
             assert bench.run(7, block, tuning=tuning).tobytes() == (x + y).tobytes(), (n, tuning)
 
 
@@ -309,3 +309,27 @@ def test_wrong_arguments():
     ):
         with pytest.raises(error, match=match):
             call()
+
+
+def test_scalars_of_numpy_and_bfloat16_have_plans(rng):
+    """A planned call returns the general function's result, bit for bit, or its error."""
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    dtypes = [np.dtype(each) for each in ("?", "i1", "u4", "i8", "u8", "f2", "f4", ">f4", bfloat16)]
+
+    def found(call, *arguments):
+        try:
+            got = call(*arguments)
+        except (TypeError, ValueError, OverflowError) as error:
+            return str(error)
+        return type(got), got.dtype, got.shape, got.tobytes()
+
+    rest = (None, None, None, "cpu")
+    for one, other in itertools.product(dtypes, dtypes):
+        x, y = (np.round(rng.random((3, 4)) * 9).astype(each) for each in (one, other))
+        for z in (y, y[:1], other.type(3), 3, 2.5, -1, 1 << 70):
+            for _ in range(2):
+                got = found(lambda a, b: gpuopt.add(a, b, device="cpu"), x, z)
+                assert got == found(vectors._add, x, z, *rest), (one, other, z)
+                for factor in (other.type(2), 2, 2.5):
+                    got = found(lambda *each: gpuopt.saxpy(*each, device="cpu"), factor, x, z)
+                    assert got == found(vectors._saxpy, factor, x, z, *rest), (one, factor, z)

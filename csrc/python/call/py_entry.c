@@ -146,7 +146,19 @@ static void put_numbers(struct key *key, PyObject *sequence) {
         put_number(key, list ? PyList_GetItem(sequence, k) : PyTuple_GetItem(sequence, k));
 }
 
-/* An array, or a Python number, whose value does not belong to the key. */
+/* A NumPy scalar: its dtype takes part in promotion. */
+static void put_scalar(struct key *key, PyObject *value) {
+    PyArray_Descr *descr = PyArray_DescrFromScalar(value);
+    if (descr && is_plain_type(descr->type_num))
+        put(key, 'G' | (uint64_t)(unsigned)descr->type_num << 32);
+    else
+        key->fails = true;
+    if (!descr)
+        PyErr_Clear();
+    Py_XDECREF((PyObject *)descr);
+}
+
+/* An array, or a number, whose value does not belong to the key. */
 static void put_operand(struct key *key, PyObject *value) {
     if (PyArray_CheckExact(value))
         put_array(key, (PyArrayObject *)value);
@@ -156,6 +168,8 @@ static void put_operand(struct key *key, PyObject *value) {
         put(key, 'i');
     else if (value == Py_None)
         put(key, 'N');
+    else if (PyArray_IsScalar(value, Generic))
+        put_scalar(key, value);
     else
         key->fails = true;
 }

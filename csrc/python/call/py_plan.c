@@ -53,14 +53,23 @@ struct copy {
     npy_intp order[AXES_MAX];
 };
 
+/* The elements as another dtype, in a shape with fewer or more axes of one element. */
+struct cast {
+    int argument, out, axes; /* out: an argument, or -1 */
+    int adds_zero;           /* -0.0 becomes 0.0 */
+    npy_intp shape[AXES_MAX];
+    PyArray_Descr *descr;
+};
+
 struct plan {
     PyObject_HEAD
     PyObject *module;
-    enum { KERNEL, NUMPY, COPY, RESIDENT, WHOLE } kind;
+    enum { KERNEL, NUMPY, COPY, CAST, RESIDENT, WHOLE } kind;
     struct kernel *kernel;
     struct py_there *there;
     struct numpy numpy;
     struct copy copy;
+    struct cast cast;
     struct py_whole whole;
 };
 
@@ -236,6 +245,16 @@ static int make_copy(struct plan *self, PyObject *fields) {
     return self->copy.axes < 0 ? -1 : 0;
 }
 
+static int make_cast(struct plan *self, PyObject *fields) {
+    PyObject *shape;
+    if (!PyArg_ParseTuple(fields, "iO!O&ip", &self->cast.argument, &PyTuple_Type, &shape,
+                          PyArray_DescrConverter, &self->cast.descr, &self->cast.out,
+                          &self->cast.adds_zero))
+        return -1;
+    self->cast.axes = read_numbers(shape, self->cast.shape);
+    return self->cast.axes < 0 ? -1 : 0;
+}
+
 static int make_resident(struct plan *self, PyObject *fields) {
     self->there = py_there_new(py_state_of(self->module), fields);
     return self->there ? 0 : -1;
@@ -247,12 +266,10 @@ static int make_whole(struct plan *self, PyObject *fields) {
 
 static PyObject *plan_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
     static char *keys[] = {"kind", "fields", NULL};
-    static int (*const makers[])(struct plan *, PyObject *) = {[KERNEL] = make_kernel,
-                                                               [NUMPY] = make_numpy,
-                                                               [COPY] = make_copy,
-                                                               [RESIDENT] = make_resident,
-                                                               [WHOLE] = make_whole};
-    static const char *const names[] = {"kernel", "numpy", "copy", "resident", "whole"};
+    static int (*const makers[])(struct plan *, PyObject *) = {
+        [KERNEL] = make_kernel, [NUMPY] = make_numpy,       [COPY] = make_copy,
+        [CAST] = make_cast,     [RESIDENT] = make_resident, [WHOLE] = make_whole};
+    static const char *const names[] = {"kernel", "numpy", "copy", "cast", "resident", "whole"};
     const char *name;
     PyObject *fields;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "sO!", keys, &name, &PyTuple_Type,
@@ -288,6 +305,7 @@ static void plan_dealloc(struct plan *self) {
     Py_XDECREF(self->numpy.function);
     Py_XDECREF(self->numpy.first);
     Py_XDECREF(self->numpy.keywords);
+    Py_XDECREF((PyObject *)self->cast.descr);
     Py_XDECREF(self->module);
     release(self);
     Py_DECREF(type);
@@ -563,6 +581,30 @@ static PyObject *run_copy(struct py_state *state, const struct copy *copy,
     return result;
 }
 
+static PyObject *run_cast(struct py_state *state, const struct cast *cast,
+                          PyObject *const *arguments) {
+    PyArray_Dims shape = {(npy_intp *)(uintptr_t)cast->shape, cast->axes};
+    PyArrayObject *from = (PyArrayObject *)PyArray_Newshape(
+        (PyArrayObject *)arguments[cast->argument], &shape, NPY_CORDER); /* a view */
+    PyArrayObject *to = NULL;
+    if (from && cast->out >= 0) {
+        to = (PyArrayObject *)Py_NewRef(arguments[cast->out]);
+    } else if (from) {
+        Py_INCREF((PyObject *)cast->descr);
+        to = (PyArrayObject *)PyArray_NewLikeArray(from, NPY_KEEPORDER, cast->descr, 0);
+    }
+    const float_state before = float_state_enter();
+    if (to && py_copy(state, to, from))
+        Py_CLEAR(to);
+    PyObject *zero = to && cast->adds_zero ? PyLong_FromLong(0) : NULL;
+    if (to && cast->adds_zero)
+        replace((PyObject **)&to, zero ? PyNumber_InPlaceAdd((PyObject *)to, zero) : NULL);
+    float_state_leave(before);
+    Py_XDECREF(zero);
+    Py_XDECREF((PyObject *)from);
+    return to && cast->out < 0 ? PyArray_Return(to) : (PyObject *)to;
+}
+
 PyObject *py_plan_run(PyObject *plan, PyObject *const *arguments, PyObject *const *operands) {
     struct plan *self = (struct plan *)plan;
     switch (self->kind) {
@@ -572,6 +614,8 @@ PyObject *py_plan_run(PyObject *plan, PyObject *const *arguments, PyObject *cons
         return run_numpy(py_state_of(self->module), &self->numpy, arguments);
     case COPY:
         return run_copy(py_state_of(self->module), &self->copy, arguments);
+    case CAST:
+        return run_cast(py_state_of(self->module), &self->cast, arguments);
     case RESIDENT:
         return py_there_run(self->there, py_state_of(self->module), arguments, operands);
     default:
@@ -625,7 +669,9 @@ static PyType_Slot plan_slots[] = {
      "\"kernel\": (passes, inputs, result, out, direct, factor, factor's dtype, variant, block,\n"
      "device). \"numpy\": (function, first or None, its keywords, factor, x, y, out, scalar, "
      "reuses).\n"
-     "\"copy\": (array, order of axes, out). \"whole\": (head, whether elements may be converted,\n"
+     "\"copy\": (array, order of axes, out). \"cast\": (array, shape, dtype, out, whether\n"
+     "-0.0 becomes 0.0). \"whole\": "
+     "(head, whether elements may be converted,\n"
      "variant, block, device), of gpuopt.reduce's arguments.\n"
      "\"resident\": (head, numbers, inputs, (bytes of the output, reach), out, out is on the "
      "host,\n"
