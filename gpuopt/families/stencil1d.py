@@ -179,6 +179,11 @@ def _resident(
         return None
 
 
+def _reached(radius: int, n: int, mode: str, beyond: int) -> int:
+    """Return the radius whose weights meet elements of a row, or zeros beyond it."""
+    return min(radius, max(1, n - 1)) if mode == "constant" and beyond == 0 else radius
+
+
 MOVED = 1 << 18  # bytes from which on an axis is moved by the transpose ladder
 
 
@@ -206,7 +211,8 @@ def _plan(
     there, back = _to_the_end(axis, a.ndim)
     moved = axis != a.ndim - 1
     turned = tuple(a.shape[k] for k in there)
-    outputs, numbers = stencil1d_numbers(turned, radius, mode, beyond)
+    reached = _reached(radius, turned[-1], mode, beyond)
+    outputs, numbers = stencil1d_numbers(turned, reached, mode, beyond)
     made = (*turned[:-1], outputs)
     shape = tuple(made[k] for k in back)
     if out is not None:
@@ -218,10 +224,11 @@ def _plan(
     items = (0, 0) if in_place else (0, 0, dtype, there)
     taps: Any = np.empty(0, given)
     if weights is not None:
-        finite = dtype.kind == "i" and weights.dtype.kind == "f"
+        finite = weights.dtype.kind == "f" and (dtype.kind == "i" or reached < radius)
         ready = is_run(weights) and weights.dtype == given and not finite
-        taps = (2, 0) if ready else (2, 0, given, None, False, finite)
-    size = 0 if weights is None else weights.size
+        first = (radius - reached) * given.itemsize
+        taps = (2, first) if ready else (2, first, given, None, False, finite)
+    size = 0 if weights is None else 2 * reached + 1
     read = ([a] if in_place else []) + ([] if weights is None else [weights])
     direct = out is not None and not moved and takes_result(out, dtype, read)
     steps = tuple(in_c_order(made, dtype)[k] for k in back)

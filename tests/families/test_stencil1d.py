@@ -478,3 +478,23 @@ def test_cpu_bits_do_not_depend_on_the_threads():
     outputs = {run_python(code, OMP_NUM_THREADS=threads, PYTHONHASHSEED="0").stdout
                for threads in ("1", "2", "5")}  # fmt: skip
     assert len(outputs) == 1
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
+def test_weights_beyond_a_short_row(dtype, rng):
+    """They meet zeros only, and are not read; but one that is not finite counts, as in SciPy."""
+    ndimage = pytest.importorskip("scipy.ndimage")
+    for shape, radius in (((1,), 1), ((4, 1), 7), ((5, 3), 2), ((5, 3), 90), ((3, 8), 7)):
+        a = np.round(rng.standard_normal(shape) * 50).astype(dtype)
+        for weights in (None, rng.integers(-3, 4, 2 * radius + 1), rng.random(2 * radius + 1)):
+            taps = np.ones(2 * radius + 1) if weights is None else np.asarray(weights, float)
+            for cval in (0, 2):
+                want = ndimage.correlate1d(a.astype(float), taps, mode="constant", cval=cval)
+                bound = (2 * radius + 2) * 2**-23 * abs(want).max() + (dtype[0] == "i")
+                for _ in range(2):
+                    got = gpuopt.stencil1d(a, radius, weights=weights, cval=cval, device="cpu")
+                    assert got.dtype == dtype and (abs(got - want) <= bound).all()
+    weights = np.ones(9)
+    weights[0] = np.nan
+    for _ in range(2):
+        assert np.isnan(gpuopt.stencil1d(np.ones((3, 2)), weights=weights, device="cpu")).all()

@@ -31,8 +31,9 @@ enum {
     TINY = 64,            /* elements of a tiny matrix, at most; */
     TINY_ROW = 16,        /* tiny matrices in a row, at least; */
     TINY_BYTES = 8192,
-    FEW = 64,     /* columns of a matrix of few rows, from which its elements are gathered */
-    BLOCK = 1024, /* bytes of both sides of a block: as many pages as the TLB holds */
+    ALIASED = 512, /* rows a multiple of this apart share few sets of the first-level cache */
+    FEW = 64,      /* columns of a matrix of few rows, from which its elements are gathered */
+    BLOCK = 1024,  /* bytes of both sides of a block: as many pages as the TLB holds */
 };
 
 struct item16 {
@@ -306,6 +307,7 @@ struct blocks {
     uint64_t together;           /* matrices in a task, if each is one block */
     uint64_t at_once;            /* and in one pass, if tiny */
     bool stream;
+    bool direct;         /* without the buffer: elements are patches, and rows apart in the cache */
     deal_function *deal; /* of a narrow matrix, or the other one; else NULL */
     mesh_function *mesh;
     struct shuffles shuffles;
@@ -433,6 +435,7 @@ static void block_task(const void *state, uint64_t task, struct cpu_worker *work
     (void)worker;
     const struct blocks *blocks = state;
     const struct transpose_plan *plan = blocks->call.plan;
+    const uint64_t size = blocks->turner->mover.size;
     const uint64_t first = task / blocks->a_matrix * blocks->together;
     const uint64_t end = min_u64(first + blocks->together, blocks->call.matrices);
     const uint64_t at = task % blocks->a_matrix, down = at / blocks->across;
@@ -446,7 +449,7 @@ static void block_task(const void *state, uint64_t task, struct cpu_worker *work
         block.right = min_u64(block.left + blocks->wide, plan->columns);
         if (blocks->mesh)
             mesh_block(blocks, &block);
-        else if (plan->rows * blocks->turner->mover.size < CPU_LINE)
+        else if (plan->rows * size < CPU_LINE || blocks->direct)
             blocks->turner->mover.move(&block);
         else
             turn_block(blocks, &block);
@@ -476,6 +479,8 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
     blocks.across = (columns - 1) / blocks.wide + 1;
     blocks.first = blocks.tall + (skew % size ? 0 : (CPU_LINE - skew) % CPU_LINE / size);
     blocks.stream = cpu_streams(plan->items * size);
+    blocks.direct = size == PATCH_SIDE && !blocks.stream && plan->in_pitch * size % ALIASED &&
+                    plan->out_pitch * size % ALIASED;
     /* For wider elements, and for more planes, the loops over elements are as fast. */
     if (columns > 1 && columns <= PLANES && columns * size <= PATCH_SIDE &&
         plan->in_pitch == columns && rows * size >= CPU_LINE)
