@@ -28,9 +28,8 @@
     TILING(rung, 256, 128, 128, 16, 32, 64, 4, 2, 1, 2, 1000) \
     TILING(rung, 128, 64, 64, 32, 32, 64, 4, 2, 2, 2, 1040)
 
-// Tiles of float64 are half as deep, for equal shared memory, but at least 8 deep.
-#define MATMUL_DEPTH(depth, item_bytes) \
-    (4 * (depth) / (item_bytes) < 8 ? 8 : 4 * (depth) / (item_bytes))
+// Tiles of float64 are at most 16 deep, for their shared memory.
+#define MATMUL_DEPTH(depth, item_bytes) ((item_bytes) == 8 && (depth) > 16 ? 16 : (depth))
 
 #ifdef GPUOPT_RUNGS
 // clang-format off
@@ -75,8 +74,8 @@ RUNG(11, "stream-k", "matmul_11",
      RUNG_BLOCK_IS_TEMPLATE | RUNG_BEST, 0)
 RUNG(12, "patches", "matmul_12",
      "tiles of any shape, teams and slices that divide k: narrow and small matrices, stacks, any layout",
-     "NVIDIA, CUTLASS: efficient GEMM in CUDA, split-K and sliced-K", 256, 256, 256, 16,
-     RUNG_OVERLAPS | RUNG_ANY_DTYPE, 0)
+     "NVIDIA, CUTLASS: efficient GEMM in CUDA, split-K and sliced-K", 128, 512, 256, 64,
+     RUNG_BLOCK_IS_TEMPLATE | RUNG_OVERLAPS | RUNG_ANY_DTYPE, 0)
 RUNG(13, "dots", "matmul_13",
      "no shared memory: threads divide k of one output, or warps the rows of a matrix times a vector",
      "NVIDIA, cuBLAS: gemv", 256, 256, 256, 0, RUNG_OVERLAPS | RUNG_ANY_DTYPE, 0)
@@ -440,17 +439,17 @@ __device__ void matmul_11(const T *a, const T *b, T *c, uint64 m, uint64 n, uint
 
 // --- any product
 
-// New: one kernel for any layout, stack and shape: the plan has the tile's shape, the teams of a
-// block that divide its depth, and the slices of k.
-template <class T>
+// New: any layout, stack and shape: the plan has the tile's shape, the teams of a block that divide
+// its depth, and the slices of k. A block size has one size of a thread's patch.
+template <unsigned Threads, class T>
 __device__ void matmul_12(const T *a, const T *b, T *c, sum_of<T> *partials,
                           const matmul_plan &plan) {
-    if (plan.patch == MATMUL_4_BY_4)
-        multiply_patches<4, 4>(a, b, c, partials, plan);
-    else if (plan.patch == MATMUL_8_BY_4 || sizeof(T) == 8)
-        multiply_patches<8, 4>(a, b, c, partials, plan);
-    else if constexpr (sizeof(T) < 8)
-        multiply_patches<8, 8>(a, b, c, partials, plan);
+#define MATMUL_PATCH_OF(threads, rows, columns, wide_rows, wide_columns, resident)   \
+    if constexpr (Threads == threads && sizeof(sum_of<T>) == 8)                      \
+        multiply_patches<wide_rows, wide_columns, threads>(a, b, c, partials, plan); \
+    else if constexpr (Threads == threads)                                           \
+        multiply_patches<rows, columns, threads>(a, b, c, partials, plan);
+    MATMUL_PATCHES(MATMUL_PATCH_OF)
 }
 
 // New: no tiles, for operands that are read once: a matrix times a vector, dot products. Also adds
@@ -506,12 +505,13 @@ using type_float64 = float64;
                                  chunks<type_##items>{pieces, tickets, unsigned(whole),        \
                                                       unsigned(chunk), layers, cut_layers});   \
     }
-#define MATMUL_PATCH_KERNELS(op, items, same)                                                   \
-    extern "C" __global__ void __launch_bounds__(THREADS, 2) matmul_12_##op##_##items##_##same( \
-        const type_##items *a, const type_##items *b, type_##items *c, type_##same *partials,   \
-        const __grid_constant__ matmul_plan plan) {                                             \
-        wait_for_kernel_before();                                                               \
-        matmul_12(a, b, c, partials, plan);                                                     \
+#define MATMUL_PATCH_KERNEL(threads, resident, op, items, same)                                   \
+    extern "C" __global__ void __launch_bounds__(threads, resident)                               \
+        matmul_12_##op##_##items##_##same##_b##threads(                                           \
+            const type_##items *a, const type_##items *b, type_##items *c, type_##same *partials, \
+            const __grid_constant__ matmul_plan plan) {                                           \
+        wait_for_kernel_before();                                                                 \
+        matmul_12<threads>(a, b, c, partials, plan);                                              \
     }
 #define MATMUL_DOT_KERNELS(op, items, same)                                                   \
     extern "C" __global__ void __launch_bounds__(THREADS) matmul_13_##op##_##items##_##same(  \
@@ -520,8 +520,10 @@ using type_float64 = float64;
         wait_for_kernel_before();                                                             \
         matmul_13(a, b, c, partials, static_cast<unsigned>(mode), plan);                      \
     }
-#define MATMUL_ANY_RUNGS(op, items, same) \
-    MATMUL_PATCH_KERNELS(op, items, same) \
+#define MATMUL_ANY_RUNGS(op, items, same)        \
+    MATMUL_PATCH_KERNEL(256, 2, op, items, same) \
+    MATMUL_PATCH_KERNEL(128, 4, op, items, same) \
+    MATMUL_PATCH_KERNEL(512, 1, op, items, same) \
     MATMUL_DOT_KERNELS(op, items, same)
 #define MATMUL_SAME_RUNGS(op, items, same)         \
     MATMUL_KERNEL(matmul_1, 1024, op, items, same) \

@@ -11,9 +11,13 @@ enum { MATMUL_AXES = 6 }; /* of a stack of products, merged */
 enum matmul_mode { MATMUL_DOTS, MATMUL_COLUMNS, MATMUL_JOIN, MATMUL_COPY_A, MATMUL_COPY_B };
 enum { MATMUL_COPY_SIDE = 32 }; /* of a tile of a copy */
 
-enum { MATMUL_THREADS = 256 }; /* of a block */
-/* Rows and columns of a thread's outputs; float64 has no 8 x 8. */
-enum matmul_patch { MATMUL_8_BY_8, MATMUL_8_BY_4, MATMUL_4_BY_4 };
+enum { MATMUL_THREADS = 256 }; /* of a block of rung 13 */
+/* Rung 12: threads of a block, rows and columns of their outputs for sums of 4 and of 8 bytes, and
+ * blocks that must fit a multiprocessor. */
+#define MATMUL_PATCHES(PATCH) \
+    PATCH(256, 8, 8, 8, 4, 2) \
+    PATCH(128, 8, 4, 8, 4, 4) \
+    PATCH(512, 4, 4, 4, 4, 1)
 /* Steps of k of a team in a layer, for sums of this many bytes. */
 #define MATMUL_STEPS(sum_bytes) ((sum_bytes) == 8 ? 4 : 8)
 
@@ -32,7 +36,6 @@ struct matmul_plan {
     uint64_t tiles, across; /* tiles of outputs of a product; in a row of them */
     uint32_t slices;        /* of k; more than one: their sums go to the partial sums */
     uint32_t is_swapped;
-    uint32_t patch;                             /* a matmul_patch */
     uint32_t down_bits, across_bits, team_bits; /* logarithms of a tile's patches and teams */
     uint32_t lane_bits, join_bits; /* of a dot product's threads, of the groups that join slices */
     uint32_t a_along_k, b_along_k; /* the axis along which threads load */

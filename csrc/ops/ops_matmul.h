@@ -14,6 +14,7 @@ struct matmul_way {
     enum matmul_mode mode; /* of rung 13 */
     struct matmul_plan plan;
     uint64_t blocks;
+    unsigned threads; /* of a block */
     unsigned shared_bytes;
     double cost; /* estimated cycles of a multiprocessor */
 };

@@ -16,23 +16,40 @@ enum {
     SLICES_MOST = 512
 };
 
-/* Tiles: a thread's patch, and logarithms of the patches from top to bottom and from left to right.
- * multiply_patches has registers for what a thread loads of a layer; float64 fits fewer shapes. */
-static const struct shape {
-    enum matmul_patch patch;
-    unsigned down_bits, across_bits;
-} shapes[] = {
-    {MATMUL_8_BY_8, 4, 4}, {MATMUL_8_BY_8, 5, 3}, {MATMUL_8_BY_8, 4, 3}, {MATMUL_8_BY_8, 3, 3},
-    {MATMUL_8_BY_4, 5, 3}, {MATMUL_8_BY_4, 4, 3}, {MATMUL_8_BY_4, 3, 3}, {MATMUL_8_BY_4, 5, 2},
-    {MATMUL_8_BY_4, 4, 2}, {MATMUL_8_BY_4, 5, 1}, {MATMUL_8_BY_4, 4, 1}, {MATMUL_4_BY_4, 3, 3},
-    {MATMUL_4_BY_4, 4, 2}, {MATMUL_4_BY_4, 3, 2}, {MATMUL_4_BY_4, 4, 1},
+/* A block's threads, and what they have: see MATMUL_PATCHES. */
+struct patch {
+    unsigned threads, rows, columns, wide_rows, wide_columns, resident;
 };
-enum { THREAD_BITS = 8, SHAPES = sizeof shapes / sizeof *shapes }; /* of MATMUL_THREADS */
-static unsigned patch_rows(const struct shape *shape) {
-    return shape->patch == MATMUL_4_BY_4 ? 4 : 8;
+static const struct patch patches[] = {
+#define PATCH(...) {__VA_ARGS__},
+    MATMUL_PATCHES(PATCH)
+#undef PATCH
+};
+static struct patch patch_of(unsigned threads, uint64_t sum_bytes) {
+    struct patch patch = patches[0];
+    for (size_t i = 1; i < sizeof patches / sizeof *patches; i++)
+        if (patches[i].threads == threads)
+            patch = patches[i];
+    if (sum_bytes == 8) {
+        patch.rows = patch.wide_rows;
+        patch.columns = patch.wide_columns;
+    }
+    return patch;
 }
-static unsigned patch_columns(const struct shape *shape) {
-    return shape->patch == MATMUL_8_BY_8 ? 8 : 4;
+
+/* Tiles: threads, and logarithms of the patches from top to bottom and from left to right.
+ * multiply_patches has registers for what a thread loads of a layer (float64 fits fewer shapes),
+ * and a tile has no more rows than a block has threads. */
+static const struct shape {
+    unsigned threads, down_bits, across_bits;
+} shapes[] = {{256, 4, 4}, {256, 5, 3}, {256, 4, 3}, {256, 3, 3}, {128, 4, 3}, {128, 3, 3},
+              {128, 4, 2}, {128, 4, 1}, {512, 4, 3}, {512, 3, 3}, {512, 4, 2}, {512, 3, 2}};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+static unsigned bits_of(unsigned power) {
+    unsigned bits = 0;
+    while (power >> (bits + 1))
+        bits++;
+    return bits;
 }
 
 /* The device and the elements, as the estimates need them. */
@@ -142,14 +159,14 @@ static void keep_cheaper(struct matmul_way *best, const struct matmul_way *way) 
 /* --- rung 12: the busiest multiprocessor's multiplications, or the latency of its layers */
 
 /* Instructions of a thread that loads its part of a layer of an operand. */
-static double loads(const struct machine *machine, uint64_t sides, uint64_t side, int64_t side_by,
-                    int64_t k_by, bool along_k, uint64_t k, uint64_t deep) {
+static double loads(const struct machine *machine, unsigned threads, uint64_t sides, uint64_t side,
+                    int64_t side_by, int64_t k_by, bool along_k, uint64_t k, uint64_t deep) {
     const uint64_t wide = VECTOR / machine->sum;
     const int64_t inner = along_k ? k_by : side_by, outer = along_k ? side_by : k_by;
     const bool words =
         inner == 1 && distance(outer) % wide == 0 && (along_k ? k : sides) % wide == 0;
     const uint64_t unit = words ? wide : 1;
-    return (double)ceil_div(side * deep, unit * MATMUL_THREADS) *
+    return (double)ceil_div(side * deep, unit * threads) *
            (words ? ops_fixed(matmul, word_cycles) : ops_fixed(matmul, element_cycles));
 }
 
@@ -157,17 +174,15 @@ static void try_patches(const struct machine *machine, const struct matmul_plan 
                         const struct shape *shape, uint64_t slices, struct matmul_way *best) {
     struct matmul_way way = {.rung = MATMUL_PATCHES_RUNG, .plan = *given};
     struct matmul_plan *plan = &way.plan;
-    const unsigned patch = patch_rows(shape) * patch_columns(shape);
-    const uint64_t rows = (uint64_t)patch_rows(shape) << shape->down_bits,
-                   columns = (uint64_t)patch_columns(shape) << shape->across_bits;
+    const struct patch patch = patch_of(shape->threads, machine->sum);
+    const uint64_t rows = (uint64_t)patch.rows << shape->down_bits,
+                   columns = (uint64_t)patch.columns << shape->across_bits;
     const uint64_t wide = VECTOR / machine->sum, steps = MATMUL_STEPS(machine->sum);
-    plan->patch = shape->patch;
     plan->down_bits = shape->down_bits;
     plan->across_bits = shape->across_bits;
-    plan->team_bits = THREAD_BITS - shape->down_bits - shape->across_bits;
+    plan->team_bits = bits_of(patch.threads) - shape->down_bits - shape->across_bits;
     const uint64_t deep = steps << plan->team_bits;
-    if (machine->sum == 8 &&
-        (shape->patch == MATMUL_8_BY_8 || rows * deep > 2 * steps * MATMUL_THREADS))
+    if (machine->sum == 8 && rows * deep > 2 * steps * patch.threads)
         return; /* too many registers */
     cut(plan, slices, deep);
     plan->across = ceil_div(plan->n, columns);
@@ -175,23 +190,27 @@ static void try_patches(const struct machine *machine, const struct matmul_plan 
     plan->a_along_k = distance(plan->a_k) <= distance(plan->a_row);
     plan->b_along_k = distance(plan->b_k) < distance(plan->b_column);
     way.blocks = plan->tiles * plan->slices * products_of(plan);
+    way.threads = patch.threads;
     const uint64_t ring = 2 * (rows + columns) * (deep + 1) * machine->sum;
-    const uint64_t sums = plan->team_bits ? MATMUL_THREADS / 2 * patch * machine->sum : 0;
+    const uint64_t sums =
+        plan->team_bits ? patch.threads / 2 * patch.rows * patch.columns * machine->sum : 0;
     way.shared_bytes = (unsigned)(ring > sums ? ring : sums);
     const double layers = (double)ceil_div(least(plan->chunk, plan->k), deep);
     const double issued =
-        (double)steps * ((machine->sum == 8 ? 2.0 : 1.0) * patch +
-                         (double)(patch_rows(shape) + patch_columns(shape)) / (double)wide *
-                             ops_fixed(matmul, read_cycles)) +
-        loads(machine, plan->m, rows, plan->a_row, plan->a_k, plan->a_along_k, plan->k, deep) +
-        loads(machine, plan->n, columns, plan->b_column, plan->b_k, plan->b_along_k, plan->k, deep);
-    const double warps = MATMUL_THREADS / WARP / 4.0; /* of a scheduler */
+        (double)steps *
+            ((machine->sum == 8 ? 2.0 : 1.0) * patch.rows * patch.columns +
+             (double)(patch.rows + patch.columns) / (double)wide * ops_fixed(matmul, read_cycles)) +
+        loads(machine, patch.threads, plan->m, rows, plan->a_row, plan->a_k, plan->a_along_k,
+              plan->k, deep) +
+        loads(machine, patch.threads, plan->n, columns, plan->b_column, plan->b_k, plan->b_along_k,
+              plan->k, deep);
+    const double warps = patch.threads / WARP / 4.0; /* of a scheduler */
     const double bytes = (double)((rows + columns) * deep * machine->item);
     const double layer = greater(warps * issued + ops_fixed(matmul, barrier_cycles),
                                  bytes / ops_fixed(matmul, cache_bytes_per_cycle));
     const double busy = rounds_of(machine, (double)way.blocks, 1) *
                         (ops_fixed(matmul, start_cycles) + layers * layer);
-    const double waits = rounds_of(machine, (double)way.blocks, 2) *
+    const double waits = rounds_of(machine, (double)way.blocks, patch.resident) *
                          (ops_fixed(matmul, start_cycles) +
                           layers * greater(ops_fixed(matmul, layer_cycles), layer));
     way.cost = greater(greater(busy, waits), memory_cost(machine, plan)) + join_cost(machine, plan);
@@ -207,8 +226,9 @@ static void try_all_patches(const struct machine *machine, const struct ops_choi
     const uint64_t shape = ops_tuned(choice, OPS_TUNING_matmul_patch_shape);
     const uint64_t named = ops_tuned(choice, OPS_TUNING_matmul_slices);
     for (uint64_t i = shape ? shape - 1 : 0; i < (shape ? shape : SHAPES); i++) {
-        const uint64_t rows = (uint64_t)patch_rows(&shapes[i]) << shapes[i].down_bits,
-                       columns = (uint64_t)patch_columns(&shapes[i]) << shapes[i].across_bits;
+        const struct patch patch = patch_of(shapes[i].threads, machine->sum);
+        const uint64_t rows = (uint64_t)patch.rows << shapes[i].down_bits,
+                       columns = (uint64_t)patch.columns << shapes[i].across_bits;
         const double blocks = (double)ceil_div(plan.m, rows) * (double)ceil_div(plan.n, columns) *
                               (double)products_of(&plan);
         try_patches(machine, &plan, &shapes[i], named ? named : 1, best);
@@ -227,6 +247,7 @@ static void try_columns(const struct machine *machine, const struct matmul_plan 
                         struct matmul_way *best) {
     struct matmul_way way = {.rung = MATMUL_DOTS_RUNG,
                              .mode = MATMUL_COLUMNS,
+                             .threads = MATMUL_THREADS,
                              .plan = given->n == 1 ? *given : swapped(given)};
     struct matmul_plan *plan = &way.plan;
     const uint64_t rows = WARP * (VECTOR / machine->item), warps = MATMUL_THREADS / WARP;
@@ -255,7 +276,8 @@ static double wavefronts(int64_t step) {
 
 static void try_dots(const struct machine *machine, const struct matmul_plan *given,
                      unsigned lane_bits, struct matmul_way *best) {
-    struct matmul_way way = {.rung = MATMUL_DOTS_RUNG, .mode = MATMUL_DOTS, .plan = *given};
+    struct matmul_way way = {
+        .rung = MATMUL_DOTS_RUNG, .mode = MATMUL_DOTS, .threads = MATMUL_THREADS, .plan = *given};
     struct matmul_plan *plan = &way.plan;
     const uint64_t lanes = 1ull << lane_bits, outputs = plan->outputs;
     plan->lane_bits = lane_bits;
@@ -293,7 +315,7 @@ static void try_all_dots(const struct machine *machine, const struct matmul_plan
     try_dots(machine, plan, 0, best);
     try_dots(machine, plan, GROUP_BITS, best);
     try_dots(machine, plan, WARP_BITS, best);
-    try_dots(machine, plan, THREAD_BITS, best);
+    try_dots(machine, plan, bits_of(MATMUL_THREADS), best);
 }
 
 static bool find_way(const struct ops_queue *queue, const struct ops_choice *choice,
@@ -414,9 +436,9 @@ enum status ops_matmul_add_copies(struct ops_queue *queue, const struct ops_choi
 
 /* Logarithm of the groups that add the slices of one output: few outputs have many. */
 static unsigned join_bits(const struct matmul_plan *plan) {
-    const unsigned wide = THREAD_BITS - 5; /* groups of a warp */
+    const unsigned most = bits_of(MATMUL_THREADS), wide = most - 5; /* groups of a warp */
     unsigned bits = 0;
-    while (bits < THREAD_BITS && 2u << bits <= plan->slices &&
+    while (bits < most && 2u << bits <= plan->slices &&
            (bits < wide || (uint64_t)MATMUL_THREADS >> bits >= 2 * plan->outputs))
         bits++;
     return bits;
@@ -444,7 +466,7 @@ enum status ops_matmul_plan_way(struct ops_queue *queue, const struct ops_choice
     struct ops_choice served = *choice;
     struct ops_step *step = &plan->steps[0];
     served.rung = ops_rung(choice->family, way->rung);
-    served.block = MATMUL_THREADS;
+    served.block = way->threads;
     enum status status = ops_step_on_arrays(queue, &served, problem, plan);
     if (!status && way->plan.slices > 1)
         status = ops_scratch(queue, plan,
@@ -457,7 +479,7 @@ enum status ops_matmul_plan_way(struct ops_queue *queue, const struct ops_choice
         step->values[step->value_count++] = way->mode;
     step->takes_wide = true;
     step->grid[0] = (unsigned)way->blocks;
-    step->block[0] = MATMUL_THREADS;
+    step->block[0] = way->threads;
     step->shared_bytes = way->shared_bytes;
     return !status && way->plan.slices > 1 ? add_join(queue, &served, plan) : status;
 }

@@ -120,7 +120,7 @@ PRODUCT = np.dtype(
     [(name, "u8") for name in ("m", "n", "k")]
     + [(name, "i8") for name in ("a_row", "a_k", "b_k", "b_column", "c_row", "c_column")]
     + [(name, "u8") for name in ("outputs", "chunk", "tiles", "across")]
-    + [(name, "u4") for name in ("slices", "is_swapped", "patch", "down_bits", "across_bits")]
+    + [(name, "u4") for name in ("slices", "is_swapped", "down_bits", "across_bits")]
     + [(name, "u4") for name in ("team_bits", "lane_bits", "join_bits", "a_along_k", "b_along_k")]
     + [
         ("axis_count", "u4"),
@@ -130,7 +130,7 @@ PRODUCT = np.dtype(
 )
 
 
-def any_product(m, k, n, rung, blocks, mode=None, **fields):
+def any_product(m, k, n, rung, blocks, mode=None, block=None, **fields):
     """Return a launch of a rung for any product, and its arguments."""
     plan = np.zeros((), PRODUCT)
     given = {
@@ -140,8 +140,8 @@ def any_product(m, k, n, rung, blocks, mode=None, **fields):
     for name, value in (given | fields).items():
         plan[name] = value
     arrays = [np.ones(size, FLOAT) for size in (m * k, k * n, m * n, 64 * m * n + m * k)]
-    kernel = f"matmul_{rung}_matmul_float32_float32"
-    launch = SimpleNamespace(kernel=kernel, grid=blocks, block=256, shared_bytes=49152)
+    kernel = f"matmul_{rung}_matmul_float32_float32{f'_b{block}' if block else ''}"
+    launch = SimpleNamespace(kernel=kernel, grid=blocks, block=block or 256, shared_bytes=49152)
     return launch, [*arrays, *([] if mode is None else [mode]), plan.tobytes()]
 
 
@@ -182,10 +182,10 @@ MORE_CASES = {
 # Launches of rungs whose plan is not that of the family's others.
 OWN_CASES = {
     ("matmul", 12): [
-        any_product(40, 90, 30, 12, 1, patch=0, down_bits=4, across_bits=4, a_along_k=1),
-        any_product(40, 90, 30, 12, 1, patch=0, down_bits=3, across_bits=3, team_bits=2),
-        any_product(40, 90, 30, 12, 1, patch=1, down_bits=3, across_bits=3, team_bits=2),
-        any_product(40, 90, 30, 12, 2, patch=2, down_bits=3, across_bits=3, team_bits=2),
+        any_product(40, 90, 30, 12, 1, block=256, down_bits=4, across_bits=4, a_along_k=1),
+        any_product(40, 90, 30, 12, 1, block=256, down_bits=3, across_bits=3, team_bits=2),
+        any_product(40, 90, 30, 12, 1, block=128, down_bits=3, across_bits=3, team_bits=1),
+        any_product(40, 90, 30, 12, 2, block=512, down_bits=3, across_bits=3, team_bits=3),
     ],
     ("matmul", 13): [
         any_product(3, 5000, 1, 13, 3, DOTS, lane_bits=8),

@@ -63,10 +63,9 @@ __device__ void store_sum(sum_of<T> sum, T *c, sum_of<T> *partials, const matmul
 }
 
 // --- patches: a thread computes a patch of outputs from tiles in shared memory. The tile's shape
-// is a number of the plan: a block of THREADS has 2^down_bits x 2^across_bits patches, and as many
-// teams as fit; each team adds STEPS steps of k of every layer.
-
-constexpr unsigned THREADS = MATMUL_THREADS;
+// is a number of the plan: a block has 2^down_bits x 2^across_bits patches, and as many teams as
+// fit; each team adds STEPS steps of k of every layer. Kernels have no registers to spare: a loaded
+// element that is spilled is waited for at once.
 
 // Elements of sums in 16 bytes, and the steps of k of a team in a layer.
 template <class T> constexpr unsigned PANEL = 16 / sizeof(sum_of<T>);
@@ -119,7 +118,7 @@ template <class T> __device__ void load_words_if(unsigned there, const T *from, 
 //
 // In shared memory a layer consists of panels of PANEL<T> adjacent sides: 16 bytes for each step of
 // k, and 16 bytes of padding. Reads of a step and writes of any loader have no bank conflicts.
-template <unsigned Most, class T> struct patch_loader {
+template <unsigned Most, unsigned Threads, class T> struct patch_loader {
     using S = sum_of<T>;
     static constexpr unsigned Wide = PANEL<T>;
     const T *from;
@@ -128,6 +127,7 @@ template <unsigned Most, class T> struct patch_loader {
     unsigned count; // of loads, a power of two
     unsigned there; // bit i: load i is inside of the operand
     bool words, along_k, takes_part;
+    bool all;      // its loads are inside
     T items[Most]; // 0 where nothing is loaded
 
     // Loads the first layer, of which `head` steps are inside of the slice that begins at `k`.
@@ -135,7 +135,8 @@ template <unsigned Most, class T> struct patch_loader {
                             uint64 k, uint64 k_end, unsigned head, unsigned side_bits,
                             unsigned deep_bits, bool is_along_k)
         : along_k(is_along_k) {
-        constexpr unsigned WordBits = Wide == 4 ? 2 : 1, ThreadBits = 8, WarpBits = 5;
+        constexpr unsigned WordBits = Wide == 4 ? 2 : 1, WarpBits = 5;
+        constexpr unsigned ThreadBits = Threads == 512 ? 9 : Threads == 256 ? 8 : 7;
         const T *first = operand + side * side_by + k * k_by;
         const uint64 inner_by = along_k ? k_by : side_by, outer_by = along_k ? side_by : k_by;
         words = inner_by == 1 && outer_by % Wide == 0 && (along_k ? k_end : sides) % Wide == 0 &&
@@ -152,7 +153,7 @@ template <unsigned Most, class T> struct patch_loader {
                                << unit_bits;
         const unsigned outer = (t >> low & ((1u << middle) - 1)) | t >> (inner_bits + middle)
                                                                             << middle;
-        const unsigned turns = THREADS >> inner_bits; // of the outer axis at a time
+        const unsigned turns = Threads >> inner_bits; // of the outer axis at a time
         const unsigned own_side = along_k ? outer : inner;
         const unsigned deep = 1u << deep_bits, depth = along_k ? inner : outer;
         from = first + own_side * side_by + depth * k_by;
@@ -172,24 +173,30 @@ template <unsigned Most, class T> struct patch_loader {
             inside |= exists && depth + (along_k ? 0 : i * turns) < head ? 1u << i : 0;
             items[i] = T{};
         }
-        load(inside);
+        all = there == ~0u >> (32 - count);
+        slot = opaque_copy(slot); // else computed again for every layer
+        slot_step = opaque_copy(slot_step);
+        load<true>(inside);
         from += head * k_by;
     }
     // Loads the next layer.
     __device__ void load_next(int64 next) {
-        load(there);
+        if (all)
+            load<false>(there);
+        else
+            load<true>(there);
         from += next;
     }
     // Whether load i is the first of those that only larger counts have.
     __device__ bool ends(unsigned i) const { return (i & (i - 1)) == 0 && i >= count; }
-    __device__ void load(unsigned inside) {
+    template <bool Guarded> __device__ void load(unsigned inside) {
         const T *at = from;
         if (words) {
 #pragma unroll
             for (unsigned i = 0; i < Most / Wide; i++) {
                 if (ends(i))
                     break;
-                load_words_if(inside & 1u << i, at, items + i * Wide);
+                load_words_if(Guarded ? inside & 1u << i : 1, at, items + i * Wide);
                 at += step;
             }
         } else {
@@ -197,7 +204,7 @@ template <unsigned Most, class T> struct patch_loader {
             for (unsigned i = 0; i < Most; i++) {
                 if (ends(i))
                     break;
-                load_if(inside & 1u << i, at, items[i]);
+                load_if(Guarded ? inside & 1u << i : 1, at, items[i]);
                 at += step;
             }
         }
@@ -237,7 +244,7 @@ template <unsigned Most, class T> struct patch_loader {
 
 // A patch of Rows x Columns sums: words of PANEL<T> rows, which are 2^down_bits panels apart, and
 // of columns likewise.
-template <unsigned Rows, unsigned Columns, class T> struct patch {
+template <unsigned Rows, unsigned Columns, unsigned Threads, class T> struct patch {
     using S = sum_of<T>;
     static constexpr unsigned Wide = PANEL<T>, RowWords = Rows / Wide, ColumnWords = Columns / Wide;
     S sums[Rows][Columns];
@@ -246,31 +253,21 @@ template <unsigned Rows, unsigned Columns, class T> struct patch {
     __device__ void add(const S *a, const S *b, unsigned a_by, unsigned b_by) {
 #pragma unroll
         for (unsigned step = 0; step < STEPS<T>; step++) {
-            word<S> left[RowWords], right[ColumnWords];
+            S left[Rows], right[Columns];
 #pragma unroll
             for (unsigned w = 0; w < RowWords; w++)
-                left[w] = *reinterpret_cast<const word<S> *>(a + w * a_by + step * Wide);
+                *reinterpret_cast<word<S> *>(left + w * Wide) =
+                    *reinterpret_cast<const word<S> *>(a + w * a_by + step * Wide);
 #pragma unroll
             for (unsigned w = 0; w < ColumnWords; w++)
-                right[w] = *reinterpret_cast<const word<S> *>(b + w * b_by + step * Wide);
-                // In the order of outputs::multiply.
-#pragma unroll
-            for (unsigned pair = 0; pair < Rows; pair += 2)
-#pragma unroll
-                for (unsigned each = 0; each < Columns; each++) {
-                    const unsigned j = pair % 4 ? Columns - 1 - each : each;
-                    const S item = right[j / Wide].items[j % Wide];
-#pragma unroll
-                    for (unsigned turn = 0; turn < 2; turn++) {
-                        const unsigned i = pair + (turn + each) % 2;
-                        sums[i][j] += left[i / Wide].items[i % Wide] * item;
-                    }
-                }
+                *reinterpret_cast<word<S> *>(right + w * Wide) =
+                    *reinterpret_cast<const word<S> *>(b + w * b_by + step * Wide);
+            add_products(sums, left, right);
         }
     }
     // Adds the sums of all teams, by halves; those of the first team are then complete.
     __device__ void join(S *shared, unsigned team_bits, unsigned team, unsigned member) {
-        const unsigned members = THREADS >> team_bits;
+        const unsigned members = Threads >> team_bits;
         for (unsigned half = 1u << team_bits >> 1; half; half >>= 1) {
             word<S> *own = reinterpret_cast<word<S> *>(shared) + team % half * members + member;
             __syncthreads();
@@ -330,14 +327,14 @@ template <unsigned Rows, unsigned Columns, class T> struct patch {
     }
 };
 
-template <unsigned Rows, unsigned Columns, class T>
+template <unsigned Rows, unsigned Columns, unsigned Threads, class T>
 __device__ void multiply_patches(const T *a, const T *b, T *c, sum_of<T> *partials,
                                  const matmul_plan &plan) {
     using S = sum_of<T>;
     constexpr unsigned Wide = PANEL<T>, Steps = STEPS<T>;
     constexpr unsigned RowBits = Rows == 8 ? 3 : 2, ColumnBits = Columns == 8 ? 3 : 2;
     // Elements that a thread loads of a layer, at most: see the shapes in ops_matmul_any.c.
-    constexpr unsigned MostA = Steps * (Rows == Columns ? 8 / Rows : Wide);
+    constexpr unsigned MostA = Steps * (Threads == 128 ? Wide : 1);
     constexpr unsigned MostB = Columns == 8 ? Steps : Steps / 2;
     S *shared = shared_memory<S>();
     const unsigned down = plan.down_bits + RowBits, across = plan.across_bits + ColumnBits;
@@ -352,10 +349,11 @@ __device__ void multiply_patches(const T *a, const T *b, T *c, sum_of<T> *partia
     const uint64 length = part.end > part.first ? part.end - part.first : 0;
     uint64 layers = (length + deep - 1) >> deep_bits;
     const unsigned head = layers ? length - ((layers - 1) << deep_bits) : 0;
-    patch_loader<MostA, T> a_loader(from.a, plan.a_row, plan.a_k, row, plan.m, part.first, plan.k,
-                                    head, down, deep_bits, plan.a_along_k);
-    patch_loader<MostB, T> b_loader(from.b, plan.b_column, plan.b_k, column, plan.n, part.first,
-                                    plan.k, head, across, deep_bits, plan.b_along_k);
+    patch_loader<MostA, Threads, T> a_loader(from.a, plan.a_row, plan.a_k, row, plan.m, part.first,
+                                             plan.k, head, down, deep_bits, plan.a_along_k);
+    patch_loader<MostB, Threads, T> b_loader(from.b, plan.b_column, plan.b_k, column, plan.n,
+                                             part.first, plan.k, head, across, deep_bits,
+                                             plan.b_along_k);
 
     // Lanes whose indices differ in bit 1 read the same words of a, in bit 0 of b: see outputs.
     const unsigned bits = plan.down_bits + plan.across_bits, team = threadIdx.x >> bits;
@@ -365,7 +363,7 @@ __device__ void multiply_patches(const T *a, const T *b, T *c, sum_of<T> *partia
     const S *a_at = shared + y * panel + team * Steps * Wide;
     const S *b_at = shared + a_size + x * panel + team * Steps * Wide;
 
-    patch<Rows, Columns, T> mine = {};
+    patch<Rows, Columns, Threads, T> mine = {};
     unsigned turn = 0;
     while (layers) {
         a_loader.store(shared + turn);
@@ -395,6 +393,8 @@ __device__ void multiply_patches(const T *a, const T *b, T *c, sum_of<T> *partia
     else
         store(partials + part.slice * plan.outputs + product);
 }
+
+constexpr unsigned THREADS = MATMUL_THREADS; // of the kernels below
 
 // --- dots: 2^lane_bits threads add the products of one output
 

@@ -42,6 +42,34 @@ struct tiling {
     static constexpr unsigned Threads = SliceThreads * Slices;
 };
 
+// Adds all products of a column and a row to sums. Consecutive multiplications share an operand,
+// which the register file then reads once: float64 takes three cycles instead of two where it
+// cannot (TUNING.md M6), so its columns are not interleaved.
+template <unsigned Rows, unsigned Columns, class T>
+__device__ inline void add_products(T (&sums)[Rows][Columns], const T (&a)[Rows],
+                                    const T (&b)[Columns]) {
+    if constexpr (sizeof(T) == 8) {
+#pragma unroll
+        for (unsigned j = 0; j < Columns; j++)
+#pragma unroll
+            for (unsigned each = 0; each < Rows; each++) {
+                const unsigned i = j % 2 ? Rows - 1 - each : each;
+                sums[i][j] += a[i] * b[j];
+            }
+    } else {
+        // Two rows at a time, alternating down and up.
+#pragma unroll
+        for (unsigned pair = 0; pair < Rows; pair += 2)
+#pragma unroll
+            for (unsigned each = 0; each < Columns; each++) {
+                const unsigned j = pair % 4 ? Columns - 1 - each : each;
+                const unsigned upper = pair + each % 2, lower = pair + 1 - each % 2;
+                sums[upper][j] += a[upper] * b[j];
+                sums[lower][j] += a[lower] * b[j];
+            }
+    }
+}
+
 // A thread's outputs, and its part of the multiplications.
 template <class Tiling, class T> struct outputs {
     static constexpr unsigned Wide = WIDE<T>;
@@ -78,18 +106,8 @@ template <class Tiling, class T> struct outputs {
                 *reinterpret_cast<const word<T> *>(b + j * ColumnStep);
     }
 
-    // Two rows at a time, alternating down and up: two consecutive multiplications always share an
-    // operand, which the register file then reads once.
     __device__ void multiply(const T (&a_items)[Rows], const T (&b_items)[Columns]) {
-#pragma unroll
-        for (unsigned pair = 0; pair < Rows; pair += 2)
-#pragma unroll
-            for (unsigned each = 0; each < Columns; each++) {
-                const unsigned j = pair % 4 ? Columns - 1 - each : each;
-                const unsigned upper = pair + each % 2, lower = pair + 1 - each % 2;
-                sums[upper][j] += a_items[upper] * b_items[j];
-                sums[lower][j] += a_items[lower] * b_items[j];
-            }
+        add_products(sums, a_items, b_items);
     }
 
     __device__ void store(T *c, corner tile, uint64 m, uint64 n) const {
