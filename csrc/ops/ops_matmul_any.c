@@ -16,7 +16,7 @@ enum {
     SLICES_MOST = 512
 };
 
-/* A block's threads, and what they have: see MATMUL_PATCHES. */
+/* Sizes of a block and of its threads' patches: see MATMUL_PATCHES. */
 struct patch {
     unsigned threads, rows, columns, wide_rows, wide_columns, resident;
 };
@@ -211,7 +211,7 @@ static void try_patches(const struct machine *machine, const struct matmul_plan 
     const double busy = rounds_of(machine, (double)way.blocks, 1) *
                         (ops_fixed(matmul, start_cycles) + layers * layer);
     const double waits = rounds_of(machine, (double)way.blocks, patch.resident) *
-                         (ops_fixed(matmul, start_cycles) +
+                         (ops_fixed(matmul, patch_cycles) +
                           layers * greater(ops_fixed(matmul, layer_cycles), layer));
     way.cost = greater(greater(busy, waits), memory_cost(machine, plan)) + join_cost(machine, plan);
     if (way.shared_bytes > machine->shared_most)
