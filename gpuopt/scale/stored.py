@@ -25,6 +25,7 @@ from gpuopt.scale.boxes import (
 )
 from gpuopt.scale.halo import BoxedStencil
 from gpuopt.scale.partials import Part, Reduction
+from gpuopt.scale.threads import overlapped
 
 _WIDEST = 8  # bytes of an element of a part
 
@@ -209,8 +210,9 @@ def _stencil1d(
     order = range(len(work.shape))
     size = extents(work.shape, chunks, most, [*reversed(order)])
     boxes, total = split(work.shape, size, order), count(work.shape, size)
-    for box, read in ahead(work.read, boxes, total, progress, "stencil"):
-        work.run(read, box, target)
+    with overlapped(device) as run:
+        for box, read in ahead(work.read, boxes, total, progress, "stencil"):
+            run(work.run, read, box, target)
     return target
 
 

@@ -110,7 +110,8 @@ static enum status gpu_get(const char *which, struct gpu **found) {
         cuda_undo_relax(mode);
         if (!status) {
             pthread_mutex_init(&gpu->lock, NULL);
-            pthread_mutex_init(&gpu->ring.lock, NULL);
+            pthread_mutex_init(&gpu->rings[0].lock, NULL);
+            pthread_mutex_init(&gpu->rings[1].lock, NULL);
             gpu->ready = true;
         }
     }

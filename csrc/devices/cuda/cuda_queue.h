@@ -1,8 +1,8 @@
 /* cuda_queue.h: shared by the files of the CUDA device.
  *
  * One `struct gpu` for each GPU, shared by all its queues: the primary context (so that pointers of
- * CuPy and PyTorch are valid here), a memory pool, the loaded image, and the ring through which
- * large arrays are copied. One `struct queue` for each open device: a stream, events, pinned
+ * CuPy and PyTorch are valid here), a memory pool, the loaded image, and the rings through
+ * which large arrays are copied. One `struct queue` for each open device: a stream, events, pinned
  * buffers. Each entry makes the context current and restores the caller's when it leaves.
  */
 #ifndef GPUOPT_CUDA_QUEUE_H
@@ -30,8 +30,8 @@ struct staging {
     bool busy; /* a copy from it may be in flight: wait for `done` */
 };
 
-/* Large arrays are copied through it, one at a time. It holds 64 MiB of pinned memory, allocated at
- * first use and kept: pinning takes as long as several copies. */
+/* Large arrays are copied through it, one at a time in a direction. It holds 64 MiB of pinned
+ * memory, allocated at first use and kept: pinning takes as long as several copies. */
 struct ring {
     pthread_mutex_t lock;
     struct staging parts[RING_PARTS];
@@ -49,7 +49,7 @@ struct gpu {
     bool lacks_code[DEVICE_IMAGES_MAX]; /* the image has no machine code for this GPU */
     struct device_kernel *kernels;      /* the embedded ones, by index */
     pthread_mutex_t lock;               /* guards ready, modules, kernels and users' modules */
-    struct ring ring;
+    struct ring rings[2];               /* to the GPU, and from it: both directions at once */
     atomic_bool lost;
     char fault[512]; /* the cause of the loss; written once, before `lost` */
 };

@@ -4,8 +4,8 @@
  * Chunks pass in order. Only the calling thread calls the driver. To the GPU it lets the threads
  * fill a chunk whose buffer is free, and sends the filled ones; from the GPU it lets them empty a
  * chunk that has arrived, and requests the next one into its buffer. The threads live for one copy,
- * so none exists at a fork or at the end of the process. A GPU has one ring, used by one copy at a
- * time.
+ * so none exists at a fork or at the end of the process. A GPU has a ring for each direction,
+ * used by one copy at a time.
  */
 #include "cuda_queue.h"
 
@@ -189,7 +189,7 @@ static enum status receive_all(struct queue *queue, struct copy *copy, device_ad
 
 /* Returns false if another copy uses the ring, or there are no threads. */
 static bool run(struct queue *queue, struct copy *copy, device_address there, enum status *status) {
-    struct ring *ring = &queue->gpu->ring;
+    struct ring *ring = &queue->gpu->rings[!copy->from];
     copy->ring = ring;
     copy->parts = (copy->bytes - 1) / RING_PART_BYTES + 1;
     if (pthread_mutex_trylock(&ring->lock))
