@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuopt.catalog.devices import device_name
 from gpuopt.families.transpose import permutation, transpose, transpose_problem
 from gpuopt.scale.boxes import (
     BLOCK_MOST,
@@ -49,6 +50,11 @@ def _checked(array: Any, name: str) -> Source:
             f"{name}: dtype {source.dtype} is not supported: its elements are Python objects"
         )
     return source
+
+
+def _block_most(device: str | None) -> int:
+    """Return the bytes of a block at most: a GPU's copies take time to get going."""
+    return (4 if device_name(device, "cpu").startswith("cuda") else 1) * BLOCK_MOST
 
 
 def target_of(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
@@ -106,7 +112,7 @@ def reduce(
     planned = Reduction.of(shape, source.dtype, op, axis, bool(keepdims), dtype, initial, how)
     kept = [k for k in range(len(shape)) if k not in planned.axes]
     order = [*kept, *planned.axes]  # all blocks of a result in succession
-    most = min(limit // 8, BLOCK_MOST) // max(_WIDEST, source.dtype.itemsize)
+    most = min(limit // 8, _block_most(device)) // max(_WIDEST, source.dtype.itemsize)
     size = extents(shape, source.chunks, max(1, most), [*reversed(range(len(shape)))])
     result = planned.squeezed(planned.kept_shape)
     target = target_of(out, result, planned.result)
@@ -144,7 +150,7 @@ def _transpose(
     target = target_of(out, shape, source.dtype)
     _apart(out, source, "a")
     how = {"variant": variant, "block": block, "device": device}
-    most = max(1, min(limit // 6, BLOCK_MOST) // source.dtype.itemsize)
+    most = max(1, min(limit // 6, _block_most(device)) // source.dtype.itemsize)
     size = _even(source.shape, source.chunks, chunks_of(target), order, most)
     boxes = split(source.shape, size, range(len(shape)))
     total = count(source.shape, size)
@@ -203,7 +209,7 @@ def _stencil1d(
     work = BoxedStencil.of(source, radius, weights, mode, cval, axis, how)
     target = target_of(out, work.shape, work.dtype)
     _apart(out, source, "a")
-    most = max(1, min(limit // 12, BLOCK_MOST) // source.dtype.itemsize)
+    most = max(1, min(limit // 12, _block_most(device)) // source.dtype.itemsize)
     chunks = [*source.chunks]
     # The halo is read twice.
     chunks[work.axis] = max(chunks[work.axis], min(work.shape[work.axis], 8 * work.radius))

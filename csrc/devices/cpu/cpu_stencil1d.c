@@ -30,10 +30,11 @@ RUNG(-1, "simd", "cpu_stencil1d_simd",
 /* clang-format on */
 #else
 
+#include "../../host_stream.h"
 #include "../../float_state.h"
 #include "cpu_isa.h"
 #include "cpu_kernels.h"
-#include "cpu_stream.h"
+#include "cpu_machine.h"
 #include "cpu_team.h"
 
 #include <string.h>
@@ -201,7 +202,7 @@ typedef void simd_rows(const struct stencil *s, int64_t rows);
         for (int64_t j = 0; j < count; j++)                                                        \
             to[j] = STORE_##items##_##acc((type_##acc)sums[j]);                                    \
         if (stream)                                                                                \
-            cpu_stream(out, given, (size_t)count * sizeof *out);                                   \
+            host_stream(out, given, (size_t)count * sizeof *out);                                  \
     }                                                                                              \
     CPU_ISAS(SIMD_GROUP, op, items, acc)
 
@@ -308,7 +309,7 @@ static void groups_task(const void *state, uint64_t task, struct cpu_worker *wor
                                             groups->stream, worker);
     }
     if (groups->stream)
-        cpu_stream_end();
+        host_stream_end();
 }
 
 static enum status simd_by(struct device *device, const struct worker *worker,

@@ -17,8 +17,9 @@ RUNG(-1, "simd", "cpu_transpose_simd",
 /* clang-format on */
 #else
 
+#include "../../host_stream.h"
 #include "cpu_kernels.h"
-#include "cpu_stream.h"
+#include "cpu_machine.h"
 #include "cpu_team.h"
 #include "cpu_transpose_gather.h"
 #include "cpu_transpose_turn.h"
@@ -320,7 +321,7 @@ static void prefetch_tile(const char *in, uint64_t row, uint64_t rows) {
 
 static void put(const struct blocks *blocks, char *out, const char *from, uint64_t bytes) {
     if (blocks->stream)
-        cpu_stream(out, from, bytes);
+        host_stream(out, from, bytes);
     else
         memcpy(out, from, bytes);
 }
@@ -329,8 +330,8 @@ static void put(const struct blocks *blocks, char *out, const char *from, uint64
 static void mesh_block(const struct blocks *blocks, const struct part *block) {
     const uint64_t size = blocks->turner->mover.size, planes = block->bottom;
     const uint64_t row = block->in_pitch * size;
-    _Alignas(CPU_LINE) char buffer[WIDE * TALL];
-    const uint64_t wide = sizeof buffer / (planes * size) / CPU_LINE * CPU_LINE;
+    _Alignas(HOST_LINE) char buffer[WIDE * TALL];
+    const uint64_t wide = sizeof buffer / (planes * size) / HOST_LINE * HOST_LINE;
     for (uint64_t left = block->left; left < block->right; left += wide) {
         const uint64_t columns = min_u64(wide, block->right - left);
         const char *in = (const char *)block->in + left * size;
@@ -350,7 +351,7 @@ static void turn_block(const struct blocks *blocks, const struct part *block) {
     turn_function *const turn = turner->turn[cpu_isa()];
     const uint64_t size = turner->mover.size, tall = TALL / size, wide = WIDE / size;
     const uint64_t in_row = block->in_pitch * size, out_row = block->out_pitch * size;
-    _Alignas(CPU_LINE) char buffer[WIDE * TALL];
+    _Alignas(HOST_LINE) char buffer[WIDE * TALL];
     for (uint64_t top = block->top; top < block->bottom; top += tall)
         for (uint64_t left = block->left; left < block->right; left += wide) {
             const uint64_t rows = min_u64(tall, block->bottom - top);
@@ -396,7 +397,7 @@ static void square_task(const void *state, uint64_t task, struct cpu_worker *wor
     const uint64_t rows = min_u64(tile, side - top);
     turn_function *const turn = square->turner->turn[cpu_isa()];
     const uint64_t wide = WIDE / size;
-    _Alignas(CPU_LINE) char upper[TALL * TALL], strip[WIDE * TALL];
+    _Alignas(HOST_LINE) char upper[TALL * TALL], strip[WIDE * TALL];
     for (uint64_t left = top; left < side; left += tile) {
         const uint64_t columns = min_u64(tile, side - left);
         char *a = (char *)part.out + top * pitch + left * size;
@@ -449,13 +450,13 @@ static void block_task(const void *state, uint64_t task, struct cpu_worker *work
         block.right = min_u64(block.left + blocks->wide, plan->columns);
         if (blocks->mesh)
             mesh_block(blocks, &block);
-        else if (plan->rows * size < CPU_LINE || blocks->direct)
+        else if (plan->rows * size < HOST_LINE || blocks->direct)
             blocks->turner->mover.move(&block);
         else
             turn_block(blocks, &block);
     }
     if (blocks->stream)
-        cpu_stream_end();
+        host_stream_end();
 }
 
 static enum status cpu_transpose_simd(struct device *device, const struct cpu_kernel *kernel,
@@ -465,7 +466,7 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
     const struct transpose_plan *plan = blocks.call.plan;
     const uint64_t size = turner->mover.size, side = BLOCK / size;
     const uint64_t rows = plan->rows, columns = plan->columns;
-    const uint64_t skew = (uintptr_t)blocks.call.out % CPU_LINE;
+    const uint64_t skew = (uintptr_t)blocks.call.out % HOST_LINE;
     const int threads = threads_for(&blocks.call);
     if (plan->shape == TRANSPOSE_ROWS)
         return cpu_copy(device, &blocks.call, true);
@@ -477,16 +478,16 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
     blocks.wide = side * (side / min_u64(side, rows));
     blocks.tall = side * (side / min_u64(side, columns));
     blocks.across = (columns - 1) / blocks.wide + 1;
-    blocks.first = blocks.tall + (skew % size ? 0 : (CPU_LINE - skew) % CPU_LINE / size);
+    blocks.first = blocks.tall + (skew % size ? 0 : (HOST_LINE - skew) % HOST_LINE / size);
     blocks.stream = cpu_streams(plan->items * size);
     blocks.direct = size == PATCH_SIDE && !blocks.stream && plan->in_pitch * size % ALIASED &&
                     plan->out_pitch * size % ALIASED;
     /* For wider elements, and for more planes, the loops over elements are as fast. */
     if (columns > 1 && columns <= PLANES && columns * size <= PATCH_SIDE &&
-        plan->in_pitch == columns && rows * size >= CPU_LINE)
+        plan->in_pitch == columns && rows * size >= HOST_LINE)
         blocks.deal = deals[cpu_isa()];
     else if (rows > 1 && rows <= PLANES && size <= 2 && plan->out_pitch == rows &&
-             columns * size >= CPU_LINE)
+             columns * size >= HOST_LINE)
         blocks.mesh = meshes[cpu_isa()];
     if (blocks.deal || blocks.mesh)
         find_shuffles(&blocks.shuffles, blocks.deal ? columns : rows, size, !blocks.deal);
@@ -500,7 +501,7 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
     }
     struct gathers gathers; /* large, so not cleared: find_gathers fills it in */
     gathers.call = &blocks.call;
-    if (!blocks.mesh && blocks.a_matrix == 1 && rows * size < CPU_LINE && columns <= FEW &&
+    if (!blocks.mesh && blocks.a_matrix == 1 && rows * size < HOST_LINE && columns <= FEW &&
         find_gathers(&gathers))
         return cpu_team_run(device, threads, ceil_div(gathers.tiles, gathers.together), gather_task,
                             &gathers);

@@ -6,9 +6,9 @@
 #include "cpu_isa.h"
 
 enum {
-    PATCH_SIDE = 16, /* bytes of an input row in a vector register */
-    WIDE = CPU_LINE, /* bytes of an input row in a tile: every line is read once */
-    TALL = 256,      /* bytes of an output row in a tile */
+    PATCH_SIDE = 16,  /* bytes of an input row in a vector register */
+    WIDE = HOST_LINE, /* bytes of an input row in a tile: every line is read once */
+    TALL = 256,       /* bytes of an output row in a tile */
 };
 
 /* patch_<bits>_<isa>: N columns of elements of 16 bytes together, with a vector's number of rows.

@@ -17,10 +17,11 @@ RUNG(-1, "simd", "cpu_vector_simd",
 /* clang-format on */
 #else
 
+#include "../../host_stream.h"
 #include "../../float_state.h"
 #include "cpu_isa.h"
 #include "cpu_kernels.h"
-#include "cpu_stream.h"
+#include "cpu_machine.h"
 #include "cpu_team.h"
 
 #include <string.h>
@@ -157,7 +158,7 @@ static void run_streamed(const struct vectors *v, const char *x, const char *y, 
         const uint64_t count = n - i < STREAMED ? n - i : STREAMED;
         const int64_t at = (int64_t)i * size;
         v->row(x + at * steps[X], y + at * steps[Y], buffer, steps, v->a, count);
-        cpu_stream(out + at, buffer, count * (uint64_t)size);
+        host_stream(out + at, buffer, count * (uint64_t)size);
     }
 }
 
@@ -223,7 +224,7 @@ static void part_task(const void *state, uint64_t part, struct cpu_worker *worke
     (void)worker;
     run_part(v, part);
     if (v->stream)
-        cpu_stream_end();
+        host_stream_end();
 }
 
 static enum status cpu_vector_simd(struct device *device, const struct cpu_kernel *kernel,

@@ -19,7 +19,7 @@ enum {
     STAGING_BUFFERS = 2,
     STAGING_BYTES = 4 << 20, /* a pinned buffer: long enough to hide a copy's start-up */
     RING_PARTS = 16,
-    RING_PART_BYTES = 4 << 20,
+    RING_PART_BYTES = 2 << 20,     /* all of them stay in the last-level cache */
     RING_LEAST = 16 << 20,         /* smaller arrays do not repay the threads */
     PINNED_PART_BYTES = 256 << 20, /* between two looks for Ctrl-C */
 };
@@ -128,8 +128,8 @@ enum status cuda_alloc_on(struct gpu *gpu, CUstream stream, size_t bytes, CUdevi
 bool cuda_makes_room(struct gpu *gpu, CUstream stream, CUresult result);
 /* Translates a failed call that may have run out of device memory. */
 enum status cuda_check_memory(struct gpu *gpu, CUresult result, size_t bytes, const char *call);
-/* Copies through the ring; returns false, with nothing done, if another copy uses it or no threads
- * are available. */
+/* Copies through the ring of a direction, after a copy that uses it; returns false, with nothing
+ * done, if no threads are available. */
 bool cuda_ring_copy_in(struct queue *queue, device_address to, const void *from, size_t bytes,
                        enum status *status);
 bool cuda_ring_copy_out(struct queue *queue, void *to, device_address from, size_t bytes,

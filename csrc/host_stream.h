@@ -1,30 +1,34 @@
-/* cpu_stream.h: streaming stores, which bypass the caches. A result larger than the last-level
+/* host_stream.h: streaming stores, which bypass the caches. A result larger than the last-level
  * cache would be evicted before it is read, and a streaming store does not read the line first.
  * Knows no operation.
  */
-#ifndef GPUOPT_CPU_STREAM_H
-#define GPUOPT_CPU_STREAM_H
+#ifndef GPUOPT_HOST_STREAM_H
+#define GPUOPT_HOST_STREAM_H
 
-#include "cpu_isa.h"
-#include "cpu_machine.h"
-
+#include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
-enum { CPU_LINE = 64 }; /* bytes of a cache line */
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
+enum { HOST_LINE = 64 }; /* bytes of a cache line */
 
 /* memcpy with streaming stores for whole lines; both ends pass through the caches. */
-CPU_INLINE void cpu_stream(void *to, const void *from, size_t bytes) {
+static inline __attribute__((always_inline)) void host_stream(void *to, const void *from,
+                                                              size_t bytes) {
 #if defined(__x86_64__)
     char *out = to;
     const char *in = from;
-    const size_t skew = (uintptr_t)out % CPU_LINE;
-    if (skew && bytes >= CPU_LINE) {
-        memcpy(out, in, CPU_LINE - skew);
-        out += CPU_LINE - skew;
-        in += CPU_LINE - skew;
-        bytes -= CPU_LINE - skew;
+    const size_t skew = (uintptr_t)out % HOST_LINE;
+    if (skew && bytes >= HOST_LINE) {
+        memcpy(out, in, HOST_LINE - skew);
+        out += HOST_LINE - skew;
+        in += HOST_LINE - skew;
+        bytes -= HOST_LINE - skew;
     }
-    for (; bytes >= CPU_LINE; out += CPU_LINE, in += CPU_LINE, bytes -= CPU_LINE) {
+    for (; bytes >= HOST_LINE; out += HOST_LINE, in += HOST_LINE, bytes -= HOST_LINE) {
         const __m128i a = _mm_loadu_si128((const __m128i *)in);
         const __m128i b = _mm_loadu_si128((const __m128i *)(in + 16));
         const __m128i c = _mm_loadu_si128((const __m128i *)(in + 32));
@@ -41,7 +45,7 @@ CPU_INLINE void cpu_stream(void *to, const void *from, size_t bytes) {
 }
 
 /* Required before another thread reads streamed data. */
-CPU_INLINE void cpu_stream_end(void) {
+static inline __attribute__((always_inline)) void host_stream_end(void) {
 #if defined(__x86_64__)
     _mm_sfence();
 #endif
