@@ -9,7 +9,9 @@ from gpuopt.catalog.limits import Gpu, gpu
 from gpuopt.util.checks import whole
 from gpuopt.util.names import suggests
 
-START = 10e-6  # seconds of a copy without bytes
+START = 10e-6  # seconds of a copy without bytes that the host waits for
+QUEUED = 2e-6  # of one behind others on a stream (H100, CUDA 13: 8 of 1 MiB take 182 us)
+CALL = 3.5e-6  # of the host for each copy or launch on a stream (8 of 4 bytes take 30 us there)
 _REST = 0.8  # of the nominal rate, where no deck measured it: packets' headers and flow control
 
 
@@ -42,7 +44,7 @@ class Link:
 
 # From a compute capability on. Deck D3 measured 3.2 and 5.2 GB/s on the first two.
 _LINKS = (
-    (90, Link("PCIe 5.0 x16", _REST * 63e9, 20e9, 2)),
+    (90, Link("PCIe 5.0 x16", _REST * 63e9, 12e9, 2)),  # pageable: 9.1 GB/s on an H100's host
     (80, Link("PCIe 4.0 x16", _REST * 31.5e9, 15e9, 2)),
     (30, Link("PCIe 3.0 x16", _REST * 15.75e9, 10e9, 2)),
     (20, Link("PCIe 2.0 x16", 5.2e9, 6e9, 2)),

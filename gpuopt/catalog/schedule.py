@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gpuopt.catalog.devices import Device
-from gpuopt.catalog.host_link import host_link
+from gpuopt.catalog.host_link import CALL, host_link
 from gpuopt.catalog.limits import Gpu, gpu
 
 _SIDE_BY_SIDE = 20  # compute capability, times ten, from which kernels of two streams may overlap
@@ -81,8 +81,14 @@ class Schedule:
             return "all"
         return work.engine if work.engine == "kernel" or self._engines > 1 else "copy"
 
+    def enqueue(self, work: Work) -> int:
+        """Let the host's call enqueue work on a stream, and return its number."""
+        number = self.issue(work)
+        self.host += CALL
+        return number
+
     def issue(self, work: Work) -> int:
-        """Enqueue work at the host's time, and return its number."""
+        """Issue work at the host's time, and return its number."""
         number = len(self._work)
         self._work.append(work)
         self._issued.append(self.host)

@@ -8,6 +8,7 @@ launch runs once and is counted.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 
 from gpuopt.catalog.devices import Device, device as describe_device, device_name
 from gpuopt.measure.race import Contender, Effort, VerificationError, race
+from gpuopt.observe.prediction import predict_launches
 from gpuopt.observe.profile import Launch, profile
 from gpuopt.ptx.buffers import Buffer, Prepared
 from gpuopt.ptx.module import Module
@@ -101,6 +103,14 @@ class Outcome:
     seconds: float = 0.0
     spread: float = 0.0
     launch: Launch | None = None
+
+    @property
+    def predicted(self) -> float | None:
+        """The seconds that the model predicts for a counted launch; None without an answer."""
+        if self.launch is None:
+            return None
+        seconds = predict_launches([self.launch], cold=True, compiled_code=False).seconds
+        return None if math.isnan(seconds) else seconds
 
 
 class Lab:

@@ -63,8 +63,8 @@ def coalescing(n: int | None = None, *, device: str | None = None) -> Experiment
     Experiment
         On a GPU `seconds` and `bandwidth` (bytes that threads ask for, a second), cold; the share
         is of a plain copy. On a simulated GPU `transactions` of a half-warp (compute capability
-        1.x), lines (2.x) or sectors of a warp, and `moved` bytes; the share is of those, what
-        threads asked for.
+        1.x), lines (2.x) or sectors of a warp, `moved` bytes, and `predicted` seconds by the model;
+        the share is of the bytes, what threads asked for.
 
     Raises
     ------
@@ -75,7 +75,8 @@ def coalescing(n: int | None = None, *, device: str | None = None) -> Experiment
 
     Notes
     -----
-    Source: deck D3, with its times for 12 MB on a G8x; `gpuopt.models.transactions` has the rules.
+    Source: deck D3, with its times for 12 MB on a G8x, n = 3 << 20. The rules are
+    `gpuopt.models.transactions`.
 
     Examples
     --------
@@ -102,7 +103,7 @@ def coalescing(n: int | None = None, *, device: str | None = None) -> Experiment
         f"a plain copy, {copy / 1e9:,.0f} GB/s"
         if lab.timed
         else "the bytes moved, those that were asked for",
-        [_lab.how(lab.timed, True, ROUNDS), "deck: D3, 12 MB on a G8x"],
+        [_lab.how(lab.timed, True, ROUNDS), "deck: D3, 12 MB (n = 3 << 20) on a G8x"],
     )
 
 
@@ -119,6 +120,7 @@ def _columns(device: Device) -> list[Column]:
         Column("transactions", UNITS[models.gpu(device.name.split(":")[1]).coalescing], ",.1f"),
         Column("useful", "bytes asked"),
         Column("moved", "bytes moved"),
+        Column("predicted", "predicted us", ",.1f", 1e6),
     ]
 
 
@@ -221,6 +223,8 @@ def _row(outcome: Outcome, coalesced: Outcome, device: Device, copy: float) -> R
             "useful": counted.global_load_bytes + counted.global_store_bytes,
             "moved": counted.global_bytes_moved,
         }
+        if outcome.predicted is not None:
+            values["predicted"] = outcome.predicted
         share = values["useful"] / values["moved"]
         reading = (
             "no byte is moved that was not asked for"

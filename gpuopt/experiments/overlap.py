@@ -9,7 +9,7 @@ import numpy as np
 
 from gpuopt import models
 from gpuopt.catalog.devices import Device
-from gpuopt.catalog.host_link import START
+from gpuopt.catalog.host_link import QUEUED
 from gpuopt.catalog.schedule import Schedule, Work
 from gpuopt.experiments import _lab, _steps
 from gpuopt.experiments._result import Column, Experiment, Row
@@ -176,7 +176,7 @@ def _modelled(device: Device, n: int) -> Experiment:
     kernel = MODELLED / link.pinned  # as long as a copy
     alone = {"copy in": kernel, "kernel": kernel, "copy out": kernel}
     rows = [Row(name, {}, {"seconds": each}, None, "alone") for name, each in alone.items()]
-    serial = sum(alone.values()) + 2 * START
+    serial = sum(alone.values()) + 2 * QUEUED
     for streams, chunks in ((1, 1), *STREAMS_AND_CHUNKS):
         _run_on_streams(module, n, streams, chunks)
         seconds = _scheduled(device, streams, chunks, kernel)
@@ -228,9 +228,9 @@ def _scheduled(device: Device, streams: int, chunks: int, part: float) -> float:
     schedule = Schedule(device)
     for first in range(0, chunks, streams):
         for engine in ("in", "kernel", "out"):
-            seconds = part / chunks + (START if engine != "kernel" else 0.0)
+            seconds = part / chunks + (QUEUED if engine != "kernel" else 0.0)
             for stream in range(min(streams, chunks - first)):
-                schedule.issue(Work(stream, engine, seconds))
+                schedule.enqueue(Work(stream, engine, seconds))
     schedule.finish()
     return max(schedule.ends)
 

@@ -287,7 +287,10 @@ class Profile:
         -----
         Source: decks D1 and D3. Copies that the host waits for are those of all simulated GPUs of
         this process, so those of other threads count as well. Kernels of two streams run side by
-        side if their blocks fit together, and then each as fast as alone.
+        side if their blocks fit together, and then each as fast as alone. For nine
+        programs of an H100, pinned copies of 4 MiB and kernels on 1 to 4 streams, the time line was
+        0.92 to 1.11 times as long as the measured time. Copies of 64 KiB took 2 to 4 times as long
+        as it said: they wait for the host's calls, of which Python's are slower than its 3.5 us.
 
         Examples
         --------

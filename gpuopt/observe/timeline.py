@@ -9,7 +9,7 @@ from math import ceil, prod
 from typing import Any
 
 from gpuopt import _core
-from gpuopt.catalog.host_link import START, host_link
+from gpuopt.catalog.host_link import QUEUED, START, host_link
 from gpuopt.catalog.limits import gpu
 from gpuopt.catalog.schedule import Schedule, Work
 from gpuopt.observe.bounds import Bounds, preset_row
@@ -348,12 +348,12 @@ class Program:
                     step, share = kernels[index], _share(launches[index])
                 else:
                     step = _copy(entry, link.pinned if entry.pinned else link.pageable)
-            number = schedule.issue(Work(stream, step.engine, step.seconds, share, after))
+            work = Work(stream, step.engine, step.seconds, share, after)
             steps.append((step, stream))
             if stream:
-                numbers[entry.number] = number
+                numbers[entry.number] = schedule.enqueue(work)
             else:
-                schedule.wait([number])
+                schedule.wait([schedule.issue(work)])
         schedule.finish()
         placed = [
             Step(step.name, step.count, step.nbytes, step.seconds, begin, stream, step.engine)
@@ -365,8 +365,8 @@ class Program:
 def _copy(piece: Piece, rate: float) -> Step:
     if piece.engine == "on":  # by a kernel, which reads and writes
         rate = preset_row(piece.device)["bandwidth_gbs"] * 1e9 / 2
-        return Step("copy on the device", 1, piece.nbytes, START + piece.nbytes / rate)
-    seconds = START + piece.nbytes / rate
+        return Step("copy on the device", 1, piece.nbytes, QUEUED + piece.nbytes / rate)
+    seconds = (QUEUED if piece.pinned else START) + piece.nbytes / rate
     return Step(f"copy {piece.engine}", 1, piece.nbytes, seconds, engine=piece.engine)
 
 

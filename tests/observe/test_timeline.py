@@ -8,6 +8,7 @@ import pytest
 
 import gpuopt
 from gpuopt import models
+from gpuopt.catalog.host_link import CALL
 from gpuopt.catalog.schedule import Schedule, Work
 
 WORK = """
@@ -134,10 +135,18 @@ def test_schedule_follows_waits_events_and_room():
     assert ended("k40", works) == [0, 9, 0]
 
 
+def test_the_hosts_calls_bound_small_pieces():
+    schedule = Schedule("h100")
+    for i in range(8):
+        schedule.enqueue(Work(1 + i % 2, "in", 1e-6))
+    schedule.finish()
+    assert schedule.begins == pytest.approx([CALL * i for i in range(8)])
+
+
 def on_streams(device, streams, wait=lambda stream: None, pageable=False):
     """Copy in, compute, copy out, in four chunks dealt out to streams; return the time line."""
     module = gpuopt.compile(WORK, device=device)
-    n = 1 << 12
+    n = 1 << 16
     host = np.empty(4 * n, np.float32) if pageable else module.pinned(4 * n, np.float32)
     host[:] = 2
     with gpuopt.profile(device=device) as counted:
@@ -184,7 +193,7 @@ def test_a_wait_after_each_chunk_and_pageable_memory_prevent_overlap():
         on_streams("sim:k40", 2, pageable=True),
         on_streams("sim:g80", 2),
     ):
-        assert line.seconds == pytest.approx(line.serial)
+        assert line.seconds >= 0.999 * line.serial
 
 
 def test_an_event_orders_two_streams_in_the_time_line():
@@ -216,7 +225,7 @@ def test_work_beside_streams_waits_for_them_and_results_follow_their_launches():
         "copy in", "copies in", "kernel work", "copies out", "copies in", "kernel", "copies out"
     ]  # fmt: skip
     begins = [each.begin for each in line.steps]
-    assert begins == sorted(begins) and line.seconds == pytest.approx(line.serial)
+    assert begins == sorted(begins) and line.seconds >= 0.999 * line.serial
 
 
 @pytest.mark.parametrize(
