@@ -49,6 +49,8 @@ _MATMUL = {  # deck D2: 1,024 x 1,024 float, Tesla M2090
     "4-targets": Printed(424.7, registers=32, occupancy=0.667),
     "8-targets": Printed(474.2, registers=51, occupancy=0.333),
 }
+# Deck D4's two kinds of reduction steps, by the rungs that they lead to, with their speed-ups.
+KINDS = {"changes of the algorithm": ((2, 3, 4, 7), 11.84), "changes of the code": ((5, 6), 2.54)}
 # Deck D0's own ladder of the matrix product, in GB/s on a GTX 280 and an 8800 GTX.
 TILES = {"d0-plain": (8.8, 0.7), "d0-tile-of-a": (14.3, 8.2), "d0-tiles": (29.7, 15.7)}
 _PRINTED = {"reduce": _REDUCE, "matmul": _MATMUL}

@@ -281,3 +281,27 @@ def nvprof_metrics(counted: Counters, achieved_occupancy: float) -> dict[str, fl
         "dram_read_bytes": c.dram_read_bytes,
         "dram_write_bytes": c.dram_write_bytes,
     }
+
+
+def nvprof_throughputs(counted: Counters, seconds: float, pass_bytes: int) -> dict[str, float]:
+    """Return nvprof's throughputs, by the predicted time; none without a prediction.
+
+    Parameters
+    ----------
+    counted : Counters
+    seconds : float
+    pass_bytes : int
+        Bytes that a pass through shared memory can move: all banks.
+    """
+    if not seconds > 0:
+        return {}
+    c = counted
+    moved = {
+        "gld_throughput": c.global_load_bytes_moved,
+        "gst_throughput": c.global_bytes_moved - c.global_load_bytes_moved,
+        "shared_load_throughput": c.shared_load_wavefronts * pass_bytes,
+        "shared_store_throughput": c.shared_store_wavefronts * pass_bytes,
+        "dram_read_throughput": c.dram_read_bytes,
+        "dram_write_throughput": c.dram_write_bytes,
+    }
+    return {name: nbytes / seconds for name, nbytes in moved.items()}

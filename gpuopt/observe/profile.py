@@ -14,6 +14,7 @@ from pathlib import PurePath
 from types import TracebackType
 from typing import Any
 
+from gpuopt.models import gpu
 from gpuopt.observe import recording
 from gpuopt.observe.annotated import Source, listing
 from gpuopt.observe.bounds import Bounds, LaunchBound, bound, preset_row
@@ -24,6 +25,7 @@ from gpuopt.observe.counters import (
     Counters,
     check_name,
     nvprof_metrics,
+    nvprof_throughputs,
     unit_of,
 )
 from gpuopt.observe.difference import Difference, Place, place as place_of
@@ -436,7 +438,8 @@ class Profile:
         """Return the counters under the names that nvprof gave them, as decks of its time show.
 
         Transactions are those of the simulated GPU's architecture; efficiencies and the occupancy
-        are from 0 to 1. "inst_replay_overhead" counts replays for bank conflicts and for further
+        are from 0 to 1. Throughputs, in bytes per second, take the predicted time.
+        "inst_replay_overhead" counts replays for bank conflicts and for further
         transactions, per instruction; PTX's instructions, not the machine's.
 
         Examples
@@ -452,7 +455,12 @@ class Profile:
             launch.achieved_occupancy * weight
             for launch, weight in zip(self.launches, weights, strict=True)
         )
-        return nvprof_metrics(self.counters, achieved / max(1, sum(weights)))
+        found = nvprof_metrics(self.counters, achieved / max(1, sum(weights)))
+        if self.launches and all(launch.statements for launch in self.launches):
+            seconds = predict_launches(self.launches, compiled_code=False).seconds
+            banks = gpu(self.launches[0].device)
+            found |= nvprof_throughputs(self.counters, seconds, banks.bank_lanes * banks.bank_bytes)
+        return found
 
     @staticmethod
     def describe() -> dict[str, tuple[str, str]]:

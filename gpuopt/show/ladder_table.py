@@ -9,8 +9,8 @@ from html import escape
 from math import prod
 from typing import Any
 
-from gpuopt.catalog.deck import printed
-from gpuopt.catalog.rungs import Rung
+from gpuopt.catalog.deck import KINDS, printed
+from gpuopt.catalog.rungs import Rung, rungs
 from gpuopt.observe.counters import Counters, unit_of
 from gpuopt.observe.machine import PTXAS_OLDEST
 from gpuopt.observe.profile import Profile
@@ -78,6 +78,7 @@ def _deck_columns(measured: Ladder, unit: str) -> list[Column]:
         Column("deck_us", f"{head}us", ",.0f", keep=2),
         Column("deck_rate", f"{'' if in_us else head}{unit}", ",.1f"),
         Column("deck_step", "step", "{:.2f}x", keep=1),
+        Column("deck_sockets", "over\ntwo CPUs", "{:.2f}x"),
     ]
 
 
@@ -88,11 +89,14 @@ def _where(measured: Ladder, article: str = "") -> str:
 
 def _steps(measured: Ladder) -> Iterator[tuple[LadderRow, LadderRow | None, dict[str, Any]]]:
     """Give each row, the step before it, and its record with what the text shows besides."""
-    before = None
+    before, sockets = None, 0.0
+    if measured.family == "transpose" and measured.device.kind != "cpu":
+        sockets = max(rung.deck_gbs for rung in rungs("transpose") if rung.host)
     for row, record in zip(measured.rows, records(measured), strict=False):
         rate = deck_rate(measured, row.rung)
         told = {"label": label(row.rung), "deck_rate": rate}
         told["deck_step"] = _deck_step(measured, before, row)
+        told["deck_sockets"] = rate / sockets if rate and sockets else None
         yield row, before, record | told
         before = None if row.rung.ceiling else row
 
@@ -154,6 +158,22 @@ def _prediction_table(measured: Ladder) -> Table | None:
     return Table(columns, shown)
 
 
+def _kinds(measured: Ladder) -> list[str]:
+    """Return the speed-ups by the algorithm and by the code, as deck D4 asks for them."""
+    seconds = {
+        row.rung.number: row.cold.median if measured.timed else row.predicted
+        for row in measured.rows
+    }
+    if measured.family != "reduce" or not all(seconds.get(rung) for rung in range(1, 8)):
+        return []
+    found = []
+    for kind, (numbers, deck) in KINDS.items():
+        here = math.prod(seconds[rung - 1] / seconds[rung] for rung in numbers)
+        listed = ", ".join(map(str, numbers[:-1])) + f" and {numbers[-1]}"
+        found.append(f"{kind} ({listed}): {here:.2f}x, {deck:.2f}x in the deck")
+    return [*found, ""]
+
+
 def _predictions(measured: Ladder) -> list[str]:
     """Return the lines with the predicted times, and why some are missing."""
     table = _prediction_table(measured)
@@ -166,7 +186,7 @@ def _predictions(measured: Ladder) -> list[str]:
         if not row.predicted and _is_recorded(row.counted)
     ]
     missing = ["", "no prediction:", *missing] if missing else []
-    return [_PREDICTED, "", *table.lines(), *missing, ""]
+    return [_PREDICTED, "", *table.lines(), *missing, "", *_kinds(measured)]
 
 
 def _is_recorded(counted: Profile) -> bool:
@@ -285,6 +305,7 @@ def times(measured: Ladder) -> str:
                 f", {_deck_total(last, in_deck, deck):.2f}x in the deck" if in_deck and deck else ""
             ),
         ]
+    lines += ["", *_kinds(measured)][:-1]
     lines += spread_note(measured)
     if any(row.reference for row in measured.rows):
         lines.append(

@@ -1,12 +1,14 @@
 """The decks' printed figures beside what this project measures or estimates."""
 
+import math
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 import gpuopt
 from gpuopt import models
-from gpuopt.catalog.deck import printed
+from gpuopt.catalog.deck import KINDS, printed
 from gpuopt.catalog.rungs import find
 from gpuopt.observe import machine
 
@@ -125,3 +127,29 @@ def test_case_study_shows_deck_0s_own_ladder_on_its_two_gpus():
     assert rows[2].g80_transactions == rows[2].gt200_transactions
     assert "8800 GTX" in str(study) and "deck D0's ladder" in str(study)
     assert gpuopt.CaseStudy.from_dict(study.to_dict()) == study
+
+
+def test_ladders_show_the_two_cpus_and_the_two_kinds_of_steps():
+    """Deck D1: 0.7, 3 and 10 times the two sockets; deck D4: 11.84 and 2.54."""
+    told = str(gpuopt.ladder("transpose", 64 * 64, device="sim:k40"))
+    table = told.partition("predicted times")[0].splitlines()
+    rows = {line.split()[1]: line.split()[-1] for line in table if line[:2] in ("1 ", "2 ", "3 ")}
+    assert [rows[name] for name in ("1d", "2d", "tex")] == ["0.70x", "2.99x", "9.88x"]
+    told = str(gpuopt.ladder("reduce", 1 << 14, device="sim:g80"))
+    assert "11.84x in the deck" in told and "2.54x in the deck" in told
+    assert "in the deck" not in str(gpuopt.ladder("add", 1 << 10, device="sim:k40"))
+    steps = [printed(find("reduce", rung)).step for rung in range(2, 8)]
+    for numbers, deck in KINDS.values():
+        assert math.prod(steps[rung - 2] for rung in numbers) == pytest.approx(deck, rel=0.01)
+
+
+def test_nvprof_has_the_decks_throughputs():
+    """Deck D1's profile of the tile of 32 x 32: 1,746.8, 109.2 and 54.6 GB/s."""
+    a = np.ones((1024, 1024), np.float32)
+    told = gpuopt.profile(
+        gpuopt.transpose, a, variant="4-historical", device="sim:k40", caches=True
+    ).nvprof()
+    deck = {"shared_load": 1746.8, "shared_store": 109.2, "gst": 54.6}
+    for name, rate in deck.items():
+        assert told[f"{name}_throughput"] == pytest.approx(rate * 1e9, rel=0.25)
+    assert told["shared_load_throughput"] == 16 * told["shared_store_throughput"]
