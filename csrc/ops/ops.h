@@ -57,6 +57,10 @@ struct ops_queue {
         unsigned block;
         struct device_kernel *kernel;
     } kernels[64]; /* found earlier, by hash */
+    struct ops_decision {
+        uint64_t key;
+        unsigned strategy, variant;
+    } decisions[64]; /* of reductions along an axis, by hash */
 };
 
 /* The tuned constants of ops_tuning.def. */

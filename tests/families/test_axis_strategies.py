@@ -1,0 +1,67 @@
+"""Every strategy of the planner of reductions along an axis, forced on layouts, against NumPy."""
+
+import numpy as np
+import pytest
+from conftest import KINDS, on
+
+from gpuopt import _core
+from gpuopt.arrays.inout import Problem
+from gpuopt.families import axis_plan
+from gpuopt.families.cases import with_output
+
+(ROW,) = [row for row in _core.tunings("reduce_axis") if row["name"] == "strategy"]
+GPUS = [on(kind, kind, id=kind) for kind in KINDS if kind != "cpu"]
+LAYOUTS = [  # shape, view, axis
+    ((700, 3), np.s_[:], 1),  # rows of a word or of three elements
+    ((700, 4), np.s_[:], 1),
+    ((90, 64), np.s_[:], 1),  # rows of whole vectors
+    ((50, 333), np.s_[:], 1),  # unaligned rows
+    ((40, 520), np.s_[:, 2:-1], 1),  # rows with gaps beside them
+    ((40, 600), np.s_[:, ::2], 1),  # every second element
+    ((3, 20_000), np.s_[:], 1),  # few long rows
+    ((130, 256), np.s_[:], 0),  # columns by vectors
+    ((130, 77), np.s_[:], 0),  # unaligned columns
+    ((2000, 34), np.s_[:, 2:-1], 0),
+    ((6, 3001), np.s_[:], 0),
+    ((60, 40, 5), np.s_[:], 1),  # slabs of few inner elements
+    ((5, 64, 16), np.s_[:, :, ::3], 1),
+]
+
+
+def problem_of(base, view, axis, op, result):
+    """Return the first pass over a view, as `_core.Bench` accepts it, and whether it is the last.
+
+    The elements before the view's first are cut off: a Bench's input begins at a vector.
+    """
+    seen = base[view]
+    start = (seen.__array_interface__["data"][0] - base.__array_interface__["data"][0]) // (
+        base.itemsize
+    )
+    scheme = axis_plan.scheme_of(seen.shape, seen.strides, base.dtype, op, (axis,), result)
+    (one,) = scheme.passes
+    run = base.reshape(-1)[start:].view(one.kernel[2])
+    return with_output(Problem(*one.kernel, (run,), (one.results,), one.dtype, one.numbers)), one
+
+
+@pytest.mark.parametrize("device", GPUS)
+@pytest.mark.parametrize("strategy", ROW["tried"])
+@pytest.mark.parametrize(
+    ("op", "dtype", "result"),
+    [
+        ("sum", "float32", "float32"),
+        ("sum", "int8", "int64"),
+        ("argmax", "int16", "int64"),
+        ("any", "int32", "bool"),
+    ],
+)
+def test_each_strategy_returns_numpys_results(device, strategy, op, dtype, result, rng):
+    reduce = {"max": np.max, "argmax": np.argmax, "any": np.any, "sum": np.sum}[op]
+    for shape, view, axis in LAYOUTS:
+        base = rng.integers(-99, 99, shape).astype(dtype)
+        if op == "any":
+            base *= rng.random(shape) < 0.01
+        problem, one = problem_of(base, view, axis, op, np.dtype(result))
+        bench = _core.Bench(problem, device=device)
+        got = bench.run(1, tuning={"strategy": strategy}).view(one.dtype).astype(result)
+        want = reduce(base[view], axis=axis)  # whole numbers: every order of addition is exact
+        np.testing.assert_array_equal(got, want.reshape(-1), str((shape, view, axis)))
