@@ -16,9 +16,12 @@ static int64_t milliseconds(void) {
 static bool interrupted(void *state) {
     struct py_unlocked *unlocked = state;
     const int64_t now = milliseconds();
+    const bool first = unlocked->next_look == 0;
     if (now < unlocked->next_look)
         return false;
     unlocked->next_look = now + LOOK_EVERY_MS;
+    if (first) /* a short call reads no clock */
+        return false;
     PyEval_RestoreThread(unlocked->thread);
     const int raised = PyErr_CheckSignals();
     unlocked->thread = PyEval_SaveThread();
@@ -27,7 +30,7 @@ static bool interrupted(void *state) {
 
 void py_unlock(struct py_unlocked *unlocked, struct device *device) {
     unlocked->device = device;
-    unlocked->next_look = milliseconds() + LOOK_EVERY_MS;
+    unlocked->next_look = 0;
     device->interrupted = interrupted;
     device->interrupted_state = unlocked;
     unlocked->thread = PyEval_SaveThread();

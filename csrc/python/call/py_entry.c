@@ -335,7 +335,8 @@ static void describe(struct key *key, const struct py_state *state, const char *
             put_dtype(key, arguments[k]);
             break;
         case 'd': {
-            const char *named = arguments[k] == Py_None ? getenv("GPUOPT_DEVICE") : NULL;
+            /* Arrays on a device stay there. */
+            const char *named = arguments[k] == Py_None && !views ? getenv("GPUOPT_DEVICE") : NULL;
             put_option(key, arguments[k]);
             if (named && strlen(named) < 8) {
                 uint64_t word = 0;
