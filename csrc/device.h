@@ -190,7 +190,8 @@ struct device_texture {
     unsigned channels;             /* 1, 2 or 4 */
     enum device_texel texel;
     enum device_outside outside;
-    float border[4]; /* OUTSIDE_BORDER */
+    float border[4];  /* OUTSIDE_BORDER */
+    float level_bias; /* of fetches with a level or gradients */
     bool layered, cube;
     bool linear_filter, linear_levels; /* between texels, levels; else the nearest */
     bool normalised;                   /* coordinates range from 0 to 1 */

@@ -607,6 +607,7 @@ static enum status sim_device_texture_open(struct device *device,
         .outside = outside[texture->outside],
         .linear_filter = texture->linear_filter,
         .linear_levels = texture->linear_levels,
+        .level_bias = texture->level_bias,
         .normalised = texture->normalised,
         .writable = texture->writable,
     };

@@ -174,11 +174,11 @@ static PyObject *module_texture(struct ptx_module *self, PyObject *arguments) {
     int flags[7];
     struct allocation made = {.what = TEXTURE};
     struct py_unlocked unlocked;
-    if (!PyArg_ParseTuple(arguments, "KIIIIIIIII(ffff)ppppppp", &address, &texture.dimensions,
+    if (!PyArg_ParseTuple(arguments, "KIIIIIIIII(ffff)fppppppp", &address, &texture.dimensions,
                           &texture.width, &texture.height, &texture.depth, &texture.layers,
                           &texture.levels, &texture.channels, &texel, &outside, &border[0],
-                          &border[1], &border[2], &border[3], &flags[0], &flags[1], &flags[2],
-                          &flags[3], &flags[4], &flags[5], &flags[6]))
+                          &border[1], &border[2], &border[3], &texture.level_bias, &flags[0],
+                          &flags[1], &flags[2], &flags[3], &flags[4], &flags[5], &flags[6]))
         return NULL;
     if (texel >= TEXEL_COUNT || outside >= OUTSIDE_COUNT || texture.dimensions > 3 ||
         !texture.width || !texture.height || !texture.depth || !texture.layers || !texture.levels ||
@@ -408,7 +408,8 @@ static PyMethodDef module_methods[] = {
      "pin($self, nbytes, /)\n--\n\nPinned host memory, as its address."},
     {"texture", (PyCFunction)(void (*)(void))module_texture, METH_VARARGS,
      "texture($self, address, dimensions, width, height, depth, layers, levels, channels, texel, "
-     "outside, border, layered, cube, linear_filter, linear_levels, normalised, as_integer, "
+     "outside, border, level_bias, layered, cube, linear_filter, linear_levels, normalised, "
+     "as_integer, "
      "writable, /)\n--\n\nCreate a texture object over device memory; return its handle and its "
      "surface's (0: none). The numbers are device.h's."},
     {"texture_read", (PyCFunction)(void (*)(void))module_texture_read, METH_VARARGS,

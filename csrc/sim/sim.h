@@ -439,6 +439,7 @@ struct sim_texture {
     int as_fraction; /* 8 and 16 bits: fetches read 0 to 1, or -1 to 1 */
     enum { SIM_TEX_WRAP, SIM_TEX_CLAMP, SIM_TEX_MIRROR, SIM_TEX_BORDER } outside;
     float border[4];
+    float level_bias; /* of fetches with a level or gradients */
     int linear_filter, linear_levels, normalised;
     int writable; /* also a surface, of its first level */
 };

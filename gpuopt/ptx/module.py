@@ -289,6 +289,7 @@ class Module(Memory):
         linear_memory: bool | None = None,
         linear_filter: bool = False,
         linear_mipmaps: bool = False,
+        mipmap_bias: float = 0.0,
         boundary: str = "clamp",
         border: float | Sequence[float] = 0.0,
         wrap: bool = False,
@@ -324,6 +325,8 @@ class Module(Memory):
             fractional bits; else read the nearest.
         linear_mipmaps : bool
             Interpolate between two levels; else read the nearest.
+        mipmap_bias : float
+            Added to the level of a fetch that has one, or gradients; above -16 and below 16.
         boundary : {"clamp", "wrap", "mirror", "border"}
             Coordinates outside the array: clamped to the edge, wrapped around, mirrored, or given
             the color `border`.
@@ -365,6 +368,7 @@ class Module(Memory):
             boundary="wrap" if wrap else boundary,
             linear_filter=bool(linear_filter),
             linear_mipmaps=bool(linear_mipmaps),
+            mipmap_bias=float(mipmap_bias),
             normalised=bool(normalised),
             as_integers=bool(as_integers),
             writable=bool(writable),

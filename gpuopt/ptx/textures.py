@@ -16,6 +16,7 @@ from gpuopt import _core
 _TEXELS = {
     np.dtype(name): i for i, name in enumerate(("f4", "i4", "u4", "u1", "i1", "u2", "i2", "f2"))
 }
+BIAS_BEYOND = 16  # levels: the hardware's field has 4 bits of them, and a sign
 BOUNDARIES = ("wrap", "clamp", "mirror", "border")
 
 
@@ -29,6 +30,7 @@ class Sampling(NamedTuple):
     normalised: bool = False
     as_integers: bool = False
     writable: bool = False
+    mipmap_bias: float = 0.0
 
 
 class TexturePlan(NamedTuple):
@@ -58,9 +60,10 @@ class TexturePlan(NamedTuple):
             _TEXELS[self.texels.dtype],
             BOUNDARIES.index(how.boundary),
             how.border,
+            how.mipmap_bias,
             self.layered,
             self.cube,
-            *how[2:],
+            *how[2:-1],
         )
 
 
@@ -217,6 +220,11 @@ def _check_sampling(how: Sampling, dtype: np.dtype, levels: int, linear_memory: 
         raise ValueError("mipmaps: need normalised=True")
     if how.linear_mipmaps and levels == 1:
         raise ValueError("linear_mipmaps: there are no mipmaps; give `mipmaps`")
+    if how.mipmap_bias and (levels == 1 or not abs(how.mipmap_bias) < BIAS_BEYOND):
+        raise ValueError(
+            f"mipmap_bias: {how.mipmap_bias} needs mipmaps, and to lie between -{BIAS_BEYOND} and "
+            f"{BIAS_BEYOND}"
+        )
 
 
 def _border(border: float | Sequence[float]) -> tuple[float, float, float, float]:

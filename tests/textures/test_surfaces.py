@@ -243,6 +243,23 @@ def test_mipmaps(module, linear, between):
     assert (np.abs(got - exact).max(axis=1) < 0.02).mean() > 0.95
 
 
+@pytest.mark.parametrize("bias", [-1.5, 0.25, 2.0])
+def test_a_bias_is_added_to_the_level(module, bias):
+    levels = [np.full((16 >> i, 16 >> i, 4), i, np.float32) for i in range(5)]
+    points = Points(18, (16, 16, 1), normalised=True, levels=5)
+    how = {"channels": 4, "normalised": True, "linear_mipmaps": True, "mipmap_bias": bias}
+    made = module.texture(levels[0], mipmaps=levels[1:], **how)
+    want = (np.float64(points.level) + bias).clip(0, 4)
+    got = run(module, "level2", made, points)
+    assert np.abs(got[:, 0] - want).max() <= 2.0**-8 + 1e-6
+    if module.device.startswith("sim"):  # on a GPU not measured
+        assert (run(module, "plane", made, points)[:, 0] == 0).all(), "it has no level"
+    with pytest.raises(ValueError, match="mipmap_bias: "):
+        module.texture(levels[0], mipmaps=levels[1:], **how | {"mipmap_bias": np.nan})
+    with pytest.raises(ValueError, match="mipmap_bias: "):
+        module.texture(levels[0], channels=4, mipmap_bias=bias)
+
+
 def test_mipmaps_of_lines_volumes_layers_and_cubes(module):
     how = {"channels": 4, "normalised": True}
     points = Points(12, (8, 8, 8), normalised=True, levels=4, layers=2)

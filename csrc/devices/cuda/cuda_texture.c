@@ -171,6 +171,7 @@ static enum status objects_open(const struct device_texture *texture, struct tex
         .flags = texture->normalised ? CU_TRSF_NORMALIZED_COORDINATES : 0,
         .mipmapFilterMode =
             texture->linear_levels ? CU_TR_FILTER_MODE_LINEAR : CU_TR_FILTER_MODE_POINT,
+        .mipmapLevelBias = texture->level_bias,
         .maxMipmapLevelClamp = (float)(texture->levels - 1),
     };
     memcpy(sampling.borderColor, texture->border, sizeof texture->border);

@@ -382,6 +382,8 @@ static void fetch(const struct sim_texture *t, const uint8_t *data, struct fetch
                      y = texels_moved(t, f->at, f->gradient[1]);
         f->level = log2(x > y ? x : y);
     }
+    if (f->has_level)
+        f->level += (double)t->level_bias;
     if (t->cube)
         layer = layer * 6 + project(f->at);
     if (in->sub == SIM_TEX_GATHER) {
@@ -435,6 +437,7 @@ void sim_texture_read_lane(const uint8_t *regs, const uint32_t *slots, uint32_t 
         f->gradient[1][i] = coordinate(regs, slots[SIM_TEX_DY + i], lane, in->vec);
     }
     f->level = coordinate(regs, slots[SIM_TEX_LOD], lane, in->vec);
+    f->has_level = slots[SIM_TEX_LOD] != SIM_NO_SLOT || in->sub == SIM_TEX_GRAD;
     f->layer = (int64_t)coordinate(regs, slots[SIM_TEX_LAYER], lane, 0);
 }
 

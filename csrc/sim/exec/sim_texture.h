@@ -11,7 +11,7 @@ struct reads;
 struct fetch { /* one lane's */
     double at[3], gradient[2][3], level;
     int64_t layer;
-    int integer, as_float;
+    int integer, as_float, has_level;
     struct reads *reads;
 };
 
