@@ -180,8 +180,9 @@ def reduce(
         `gpuopt.profile`; else the environment's GPUOPT_DEVICE; else a GPU if there is one (and,
         with no variant named, if it has a kernel for the dtype); else, for a rung that is a kernel,
         the simulated GPU; else the cpu. For a Dask array: the device of every worker. Several: a
-        list of names, or ``"cuda:*"`` for all GPUs, each of which gets a slice of a host array; or
-        of a list of arrays, one per device, which count as one array along the first axis.
+        list of names, or ``"cuda:*"`` for all GPUs, each of which gets a slice of a host array. A
+        list of arrays, one per device, needs no names: it counts as one array along the first axis,
+        and its results stay there, a list of slices, unless there is only one number.
     split_every : int or dict, optional
         For a Dask array: how many chunks are joined at once, as in `dask.array.reduction`.
     memory_limit : int or str, optional
