@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpuopt.arrays import inout
-from gpuopt.arrays.device_array import DeviceArray, empty, make
+from gpuopt.arrays.device_array import DeviceArray, Library, empty, make
 from gpuopt.arrays.libraries import View, view_of
 from gpuopt.families.axis_plan import PLACES
 from gpuopt.families.device_axes import compact, strides_of
@@ -72,9 +72,12 @@ class Shards:
 
     def empty(self, k: int, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Any, DeviceArray]:
         """Return a new array of the caller's library on device k, and the same as gpuopt's."""
-        library = self.views[k].library
-        made = library.finish(library.empty(self.views[k], shape, dtype)[0])
+        made = self.views[k].library.empty(self.views[k], shape, dtype)[0]
         return made, made if isinstance(made, DeviceArray) else asarray(made)
+
+    def finished(self, k: int, made: Any) -> Any:
+        """Return an array for the caller once the work on it is queued: JAX's do not change."""
+        return self.views[k].library.finish(made)
 
 
 def shards_of(value: Any, name: str, devices: Sequence[str] | None) -> Shards:
@@ -159,11 +162,11 @@ def _reduce(
 
 def _result(shards: Shards, k: int, found: DeviceArray) -> Any:
     """Return an array of gpuopt as one of the caller's library."""
-    if type(shards.views[k].library) is type(found._view.library):
-        return found
+    if type(shards.views[k].library).empty is Library.empty:  # its arrays begin as ours
+        return shards.finished(k, found)
     made, target = shards.empty(k, found.shape, found.dtype)
     exchange([Move(found, target)])
-    return made
+    return shards.finished(k, made)
 
 
 def _joined_on_host(planned: Reduction, shards: Shards, shape: tuple[int, ...]) -> Any:
@@ -205,7 +208,7 @@ def _joined_on_devices(planned: Reduction, shards: Shards, shape: tuple[int, ...
         made, target = shards.empty(k, some, planned.result)
         if target.nbytes:
             planned.finish_on_device(planned.joined_on_device(room), target)
-        found.append(made)
+        found.append(shards.finished(k, made))
     return found
 
 
@@ -361,7 +364,7 @@ def _stencil1d(
             else:
                 wide = stencil1d(slab, radius, mode=here, **how)
                 exchange([Move(rows(wide, skipped, skipped + end - begin), to)])
-        found.append(made)
+        found.append(shards.finished(k, made))
     return found
 
 
