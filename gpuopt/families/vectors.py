@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -231,8 +232,6 @@ def _planned_vector(
     narrow = any(is_bfloat16(each.dtype) for each in typed)
     if isinstance(factor, np.ndarray) or any(kind_of(each.dtype) not in "biuf" for each in typed):
         return None
-    if narrow and any(type(each) is float for each in every):  # NumPy makes it float32
-        return None
     if any(isinstance(each, np.bool_) for each in typed):  # is no index
         return None
     try:
@@ -276,10 +275,12 @@ def _planned_vector(
         if not on_cpu or variant is not None or block is not None:
             return None
         multiply = np.multiply if factor is not None else None
+        # NumPy adds bfloat16 and a Python float as float32.
+        add = partial(np.add, dtype=dtype) if narrow else np.add
         reuses = out is None and factor is not None and np.shape(operands[0]) == shape
         places = (0, first, first + 1, -1 if out is None else at)
         return _core.Plan(
-            "numpy", (np.add, multiply, {"dtype": dtype}, *places, False, reuses and shape != ())
+            "numpy", (add, multiply, {"dtype": dtype}, *places, False, reuses and shape != ())
         )
     numbers = [math.prod(shape), 0]
     if not contiguous and axes != [(numbers[0], 1, 1, 1)]:
