@@ -125,4 +125,4 @@ def test_stored_outputs_fit_a_page(name):
 
 
 def test_there_are_notebooks():
-    assert [name[:2] for name in NOTEBOOKS] == [f"{number:02}" for number in range(9)]
+    assert [name[:2] for name in NOTEBOOKS] == [f"{number:02}" for number in range(10)]
