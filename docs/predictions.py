@@ -38,6 +38,7 @@ class Row(NamedTuple):
     name: str
     launches: list[Any]
     measured: float
+    in_graph: float = 0.0  # the same in a graph of launches
 
 
 def _decks() -> Iterator[Row]:
@@ -99,7 +100,11 @@ def _users(folder: str) -> Iterator[Row]:
     times = json.loads((TESTS / folder / "h100.json").read_text())
     for name, case in module.cases().items():
         told = kernels.profiled(module.PTX, case, "sim:h100")
-        yield Row(f"h100, {folder}", name, list(told.launches), times[name]["queue_us"])
+        yield Row(f"h100, {folder}", name, list(told.launches), *_pair(times[name]))
+
+
+def _pair(times: dict[str, float]) -> tuple[float, float]:
+    return times["queue_us"], times["graph_us"]
 
 
 TABLES: dict[str, Callable[[], Iterator[Row]]] = {
@@ -141,10 +146,27 @@ def show(name: str) -> None:
         )
     off = [abs(each) for each in errors(told) if each == each]
     limit = 0.3 if name in ("twenty", "blind") else 0.25
+    if told[0].in_graph:
+        pairs = [(a, each.in_graph) for a, each in zip(found, told, strict=True) if a == a]
+        print(f"by a graph: median {statistics.median(abs(a / b - 1) for a, b in pairs):.1%}")
+    if (path := TESTS / name / "predicted.json").exists():
+        _committed(json.loads(path.read_text()), told)
     known = [(a, each.measured) for a, each in zip(found, told, strict=True) if a == a]
     rank = spearmanr(*zip(*known, strict=True))[0]
     print(
         f"{sum(each <= limit for each in off)} of {len(told)} within {limit:.0%}, median "
+        f"{statistics.median(off):.1%}, {inside} inside their interval, rank {rank:.3f}"
+    )
+
+
+def _committed(before: dict[str, Any], told: list[Row]) -> None:
+    """Print how good the predictions were that were stored before any time was measured."""
+    pairs = [(before[each.name], each.measured) for each in told if before[each.name]]
+    off = [abs(a["us"] / time - 1) for a, time in pairs]
+    inside = sum(a["low_us"] <= time <= a["high_us"] for a, time in pairs)
+    rank = spearmanr([a["us"] for a, _ in pairs], [time for _, time in pairs])[0]
+    print(
+        f"before measuring: {sum(each <= 0.3 for each in off)} of {len(told)} within 30%, median "
         f"{statistics.median(off):.1%}, {inside} inside their interval, rank {rank:.3f}"
     )
 

@@ -19,8 +19,8 @@ from gpuopt.observe.machine import Instruction, pipe_of
 
 NONE = 7  # of the scoreboards
 READ = 10  # clocks until a memory instruction has read its registers (Huerta et al.)
-SPECIAL = 23  # latency of MUFU and conversions, with their queue (Jia et al.)
-DOUBLE = 16
+# Latencies in clocks, measured on an H100 by chains of each.
+SPECIAL, CONVERSION, DOUBLE, FENCE = 17, 12, 8, 670
 WARP, SCHEDULERS = 32, 4
 MOST = 1 << 16  # instructions walked: nested loops double them
 EVER = 0.01  # executions of a block by a warp: rarer ones are left out
@@ -139,7 +139,7 @@ def _issue(
     if each.name.startswith("BAR."):
         warp.now += figures.barrier
     elif each.name.startswith("MEMBAR") and "CTA" not in each.name:
-        warp.now += figures.l2  # until L2 has the stores
+        warp.now += FENCE
 
 
 def queue_of(name: str) -> str:
@@ -156,5 +156,5 @@ def _latency(each: Instruction, pipe: str, figures: Figures, load: Callable[[int
     if pipe == "f64":
         return DOUBLE
     if pipe == "special":
-        return SPECIAL
+        return SPECIAL if each.name.startswith("MUFU") else CONVERSION
     return figures.shared

@@ -15,7 +15,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from statistics import median
@@ -284,18 +285,64 @@ def executions(machine: Machine, counts: Mapping[int, int]) -> list[float]:
     places: dict[tuple[str, int], list[int]] = {}  # blocks of a statement's instructions, by name
     for each in machine.code:
         places.setdefault((each.name.partition(".")[0], each.line), []).append(each.block)
+    loops = [(each.target, each.block) for each in machine.code if 0 <= each.target <= each.block]
+    entered = max((counts.get(each.line, 0) for each in machine.code if not each.block), default=0)
     votes: dict[int, list[float]] = {}
     others: dict[int, list[float]] = {}
-    for each in machine.code:
-        found = places[each.name.partition(".")[0], each.line]
-        exact = _ANCHORS.match(each.name)
-        # Other statements may have several instructions of one name.
-        copies = len(found) if exact else len(set(found))
-        told = votes if exact else others
-        told.setdefault(each.block, []).append(counts.get(each.line, 0) / copies)
+    for (name, line), found in places.items():
+        count = counts.get(line, 0)
+        if _ANCHORS.match(name):
+            for block, times in _spread(count, Counter(found), loops, entered).items():
+                votes.setdefault(block, []).append(times)
+        else:  # other statements may have several instructions of one name
+            for block in found:
+                others.setdefault(block, []).append(count / len(set(found)))
     times = {block: median(each) for block, each in others.items()}
     times |= {block: max(each) for block, each in votes.items()}  # guarded ones are issued, too
     return [times[each.block] for each in machine.code]
+
+
+def _spread(
+    count: float, copies: Mapping[int, int], loops: Sequence[tuple[int, int]], entered: float
+) -> dict[int, float]:
+    """Return how often each block that has copies of a statement was executed.
+
+    A loop is unrolled by 16, say, and has a second one for what is left: the one with most copies
+    takes as many turns as it can, the next ones the rest.
+
+    Parameters
+    ----------
+    count : float
+        Executions of the statement.
+    copies : mapping of int to int
+        By block.
+    loops : sequence of (int, int)
+        The first and the last block of each.
+    entered : float
+        Warps that entered the kernel.
+
+    Examples
+    --------
+    >>> _spread(200.0, {3: 16, 5: 4, 7: 1}, [(3, 3), (5, 5), (7, 7)], 2.0)
+    {3: 12.0, 5: 2.0, 7: 0.0}
+    """
+    turning = {block for block in copies for first, last in loops if first <= block <= last}
+    if len(copies) == 1 or not turning or not entered:
+        return dict.fromkeys(copies, count / sum(copies.values()))
+    found = dict.fromkeys(copies, 0.0)
+    rest = count
+    widths = sorted({copies[block] for block in turning}, reverse=True)
+    for width in widths:
+        same = [block for block in turning if copies[block] == width]
+        turns = rest / (width * len(same))
+        if width != widths[-1] or len(turning) < len(copies):
+            turns = entered * (turns // entered)
+        found |= dict.fromkeys(same, turns)
+        rest -= turns * width * len(same)
+    straight = [block for block in copies if block not in turning]
+    if straight:
+        found |= dict.fromkeys(straight, rest / sum(copies[block] for block in straight))
+    return found
 
 
 def words(name: str) -> int:

@@ -164,12 +164,17 @@ class Sample(NamedTuple):
     shared_words: dict[int, tuple[int, int]]
     lines: tuple[int, ...] = ()
 
-    def longest_warp(self) -> dict[int, int]:
-        """Return by line of the PTX how often the warp with most instructions executed it."""
-        of_warp = np.bincount(self.warp, minlength=1)
-        chosen = self.instruction[self.warp == of_warp.argmax()]
-        counts = np.bincount(chosen, minlength=len(self.lines)).tolist()
-        return dict(zip(self.lines, counts, strict=True))
+    def counts(self, coupled: bool) -> tuple[dict[int, int], int]:
+        """Return by line of the PTX how often a warp executed it, and the longest warp's steps.
+
+        Of the warp with most instructions; where barriers couple the warps, of the one that
+        executed the line most often: all others wait for it.
+        """
+        by_warp = np.zeros((int(self.warp.max(initial=0)) + 1, len(self.lines)), np.int64)
+        np.add.at(by_warp, (self.warp, self.instruction), 1)
+        steps = by_warp.sum(1)
+        chosen = by_warp.max(0) if coupled else by_warp[steps.argmax()]
+        return dict(zip(self.lines, chosen.tolist(), strict=True)), int(steps.max())
 
 
 def sample_of(told: dict[str, Any] | None) -> Sample | None:

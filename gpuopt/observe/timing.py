@@ -362,14 +362,14 @@ def _in_order(
     blocks = prod(launch.grid)
     warps = blocks * ceil(prod(launch.block) / WARP)
     longest = launch.spread.steps / blocks
+    coupled = any(each.name.startswith("BAR") and count for each, count in code)
     if sample.truncated:  # by the mean warp
         times = [count / warps for _, count in code]
         scale = longest * warps / max(1, launch.counters.warp_instructions)
     else:
-        counts = sample.longest_warp()
+        counts, steps = sample.counts(coupled)
         times = machine.executions(compiled, counts)
-        scale = longest / max(1, sum(counts.values()))
-    coupled = any(each.name.startswith("BAR") and count for each, count in code)
+        scale = longest / max(1, steps)
     shares: dict[str, float] = {}
     if coupled:
         uses = {"issue": 0.0, "shared memory": 0.0, "LSU": 0.0}

@@ -147,3 +147,17 @@ def test_times_of_twenty_kernels(twenty):
     assert (off < 0.30).sum() >= (19 if exact else 16), off
     assert np.median(off) < (0.12 if exact else 0.20), off
     assert spearmanr(found, real)[0] > (0.95 if exact else 0.9)
+
+
+def test_predictions_made_before_measuring():
+    """Twenty other kernels: their predictions were stored before an H100 ran them."""
+    folder = PTX.parent.parent / "blind"
+    before, times = (
+        json.loads((folder / name).read_text()) for name in ("predicted.json", "h100.json")
+    )
+    known = [name for name, each in before.items() if each]
+    assert set(before) == set(times) and len(known) >= 19
+    found = np.array([before[name]["us"] for name in known])
+    real = np.array([times[name]["queue_us"] for name in known])
+    assert (np.abs(found / real - 1) < 0.3).sum() >= 16
+    assert spearmanr(found, real)[0] > 0.95
