@@ -307,8 +307,8 @@ def _spread(
 ) -> dict[int, float]:
     """Return how often each block that has copies of a statement was executed.
 
-    A loop is unrolled by 16, say, and has a second one for what is left: the one with most copies
-    takes as many turns as it can, the next ones the rest.
+    A compiler unrolls a loop by 16, say, and makes a second one for the remainder: the loop with
+    most copies takes as many turns as it can, the next ones the rest.
 
     Parameters
     ----------

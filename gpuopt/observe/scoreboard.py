@@ -167,8 +167,8 @@ class Sample(NamedTuple):
     def counts(self, coupled: bool) -> tuple[dict[int, int], int]:
         """Return by line of the PTX how often a warp executed it, and the longest warp's steps.
 
-        Of the warp with most instructions; where barriers couple the warps, of the one that
-        executed the line most often: all others wait for it.
+        The counts are those of the warp with most instructions; where barriers couple the warps,
+        those of the warp that executed the line most often: all others wait for it.
         """
         by_warp = np.zeros((int(self.warp.max(initial=0)) + 1, len(self.lines)), np.int64)
         np.add.at(by_warp, (self.warp, self.instruction), 1)
