@@ -2,9 +2,9 @@
 
 The result is a folder with
 
-* <file>.fatbin: machine code of one file for every chosen architecture; absent without any;
-* kernels.xz: the kernels' PTX and their source text, as xz streams of some kernels each;
-* images.def: the table of both, which csrc/image.c includes.
+* kernels.xz: the kernels' PTX and their source text, and machine code for every chosen
+  architecture, as xz streams of some kernels each;
+* images.def: the table of all, which csrc/image.c includes.
 
 PTX for compute_75 serves the simulated GPU, which reads its line numbers, and old GPUs; PTX for
 compute_90 is what the driver compiles on newer GPUs that no machine code is for. An sdist carries
@@ -28,7 +28,10 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
+from split_ptx import module, split
+
+FOLDER = Path(__file__).resolve().parent
+ROOT = FOLDER.parent
 KERNELS = ROOT / "csrc" / "kernels"
 PREBUILT = KERNELS / "prebuilt"
 
@@ -49,6 +52,9 @@ CUDA_WHEELS = [
     "nvidia-cuda-cccl==13.0.85",
 ]
 NVCC_OPTIONS = ["-std=c++17", "-O3", "-Xcompiler=-w"]
+IMAGE = 1 << 20  # bytes of PTX for 7.5 of the kernels whose machine code is one module
+# Instructions have 16 bytes, in which the same fields lie at the same places: 5% fewer bytes.
+CODE_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "lc": 0, "lp": 4, "pb": 4}]
 
 
 class Failure(SystemExit):
@@ -72,6 +78,11 @@ class Toolkit(NamedTuple):
     nvcc: Path
     how: str
     version: tuple
+
+    @property
+    def name(self):
+        """What made the kernels, as users read it."""
+        return f"nvcc {self.version[2]}"
 
 
 class Images(NamedTuple):
@@ -187,6 +198,15 @@ def front_end(code):
     if not code.isdigit():  # 90a has its own
         return code
     return str(max(each for each in FRONT_ENDS if each <= int(code)))
+
+
+def relatives(code):
+    """Return a number that is equal for architectures whose machine code is compressed together.
+
+    Code for one major version, or for 10.0 and later, differs little: a second architecture adds
+    a third of its own bytes to the stream, and as little time to the decompression.
+    """
+    return min(int(code.rstrip("af")) // 10, 10)
 
 
 # --- the toolkit
@@ -372,38 +392,28 @@ class Compiler:
         ccache = shutil.which("ccache")
         return [ccache, self.tools.nvcc] if ccache else [self.tools.nvcc]
 
-    def machine_code(self, ptx, code):
-        """Assemble one PTX text for an architecture; return the cubin's path."""
-        output = self.folder / f"{ptx.name.split('.')[0]}.{code}.cubin"
+    def machine_code(self, name, text, code):
+        """Assemble a PTX text for an architecture; return the cubin's path."""
+        output = self.folder / f"{name}.{code}.cubin"
         command = [self.tools.nvcc.parent / "ptxas", f"-arch=sm_{code}", "-m64"]
-        if os.cpu_count() > 4:  # a large file alone would take as long as all others
-            command.insert(1, "--split-compile=0")
-        text = without_lines(ptx.read_text())
 
         def make():
-            with (
-                timed(f"{ptx.name.split('.')[0]}.cu: machine code for sm_{code}"),
-                tempfile.TemporaryDirectory(dir=self.folder, prefix=".part-") as part,
-            ):
-                source = Path(part, ptx.name)
+            with tempfile.TemporaryDirectory(dir=self.folder, prefix=".part-") as part:
+                source = Path(part, f"{name}.ptx")
                 source.write_text(text)
                 run_tool([*command, source], output)
 
-        return self.cached(output, (code, text.encode()), make)
+        return self.cached(output, (code, text), make)
 
-    def fat_binary(self, name, cubins, output):
-        """Join one file's machine code for all architectures."""
-        command = [self.tools.nvcc.parent / "fatbinary", "-64", "-compress-mode=size"]
-        with tempfile.TemporaryDirectory(dir=output.parent, prefix=".part-") as part:
-            made = Path(part, output.name)
-            images = [
-                f"--image3=kind=elf,sm={code},file={cubin.name}" for code, cubin in cubins.items()
-            ]
-            command = [str(each) for each in (*command, f"--create={made}", *images)]
-            done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
-            if done.returncode:
-                raise Failure(f"fatbinary failed on {name}: {done.stdout}{done.stderr}")
-            os.replace(made, output)
+    def stream(self, name, cubins):
+        """Compress the machine code of related architectures; return the stream's path."""
+        output = self.folder / f"{name}.xz"
+        code = b"".join(cubin.read_bytes() for cubin in cubins)
+
+        def make():
+            output.write_bytes(lzma.compress(code, filters=CODE_FILTERS))
+
+        return self.cached(output, (CODE_FILTERS, code), make)
 
 
 def sources():
@@ -411,132 +421,69 @@ def sources():
     return sorted(KERNELS.glob("*.cu"), key=lambda path: -path.stat().st_size)
 
 
-def compile_all(tools, codes, fronts, folder):
-    """Compile all files for the virtual architectures; assemble them for the real ones.
+def finished(pool, tasks):
+    """Return {key: result} of {key: task}; the first failure cancels the others."""
+    try:
+        return {key: task.result() for key, task in tasks.items()}
+    except BaseException:
+        pool.shutdown(cancel_futures=True)
+        raise
 
-    Returns {(file, virtual architecture): PTX's path}; <file>.fatbin goes beside them.
-    """
+
+def compile_all(compiler, codes, fronts):
+    """Compile all files for the virtual architectures: {(file's stem, architecture): PTX}."""
     if not shutil.which("g++") and not os.environ.get("NVCC_CCBIN"):
         raise Failure("nvcc needs g++; install it (Debian: apt-get install g++) or set NVCC_CCBIN")
-    compiler, files = Compiler(tools, folder), sources()
     assembled = {*map(front_end, codes)}
     newer_only = {front: front != "75" and front not in assembled for front in fronts}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        # In this order no thread waits for work that has not begun.
-        texts = {
-            (f, front): pool.submit(compiler.ptx, f, front, newer_only[front])
-            for f in files for front in fronts
+        tasks = {
+            (file.stem, front): pool.submit(compiler.ptx, file, front, newer_only[front])
+            for file in sources() for front in fronts
         }  # fmt: skip
-        cubins = {
-            (f, code): pool.submit(
-                lambda text, code: compiler.machine_code(text.result(), code),
-                texts[f, front_end(code)], code,
+        return {key: path.read_text() for key, path in finished(pool, tasks).items()}
+
+
+def assemble(compiler, texts, table, codes):
+    """Make the machine code of every image.
+
+    Returns [(image's number, its architectures, the bytes of each one's code, their stream)]: a
+    stream for each group of related architectures.
+    """
+    names = [[] for _ in table["images"]]
+    for name, number, _ in table["kernels"]:
+        names[number].append(name)
+    related = {}
+    for code in codes:
+        related.setdefault(relatives(code), []).append(code)
+    images = [(number, stem) for number, (stem, _) in enumerate(table["images"])]
+
+    def make(number, stem, code):
+        common, kernels = split(texts[stem, front_end(code)], PTX_TARGETS[LEAST][0])
+        text = module(common, [kernels[name] for name in names[number]])
+        return compiler.machine_code(f"{stem}-{number}", text, code)
+
+    with timed(f"machine code for {' '.join(codes)}"), ThreadPoolExecutor(os.cpu_count()) as pool:
+        tasks = {
+            (number, code): pool.submit(make, number, stem, code)
+            for code in codes for number, stem in images
+        }  # fmt: skip
+        cubins = finished(pool, tasks)
+        streams = {
+            (number, first): pool.submit(
+                compiler.stream, f"{stem}-{number}.{first}", [cubins[number, c] for c in members]
             )
-            for f in files for code in codes
+            for number, stem in images for first, members in related.items()
         }  # fmt: skip
-        try:
-            texts = {key: text.result() for key, text in texts.items()}
-            cubins = {key: cubin.result() for key, cubin in cubins.items()}
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-    for file in files if codes else ():
-        compiler.fat_binary(
-            file.name, {code: cubins[file, code] for code in codes}, folder / f"{file.stem}.fatbin"
-        )
-    return texts
+        streams = finished(pool, streams)
+    return [
+        (number, members, [cubins[number, c].stat().st_size for c in members], path.read_bytes())
+        for (number, first), path in streams.items()
+        for members in [related[first]]
+    ]
 
 
-# --- PTX, kernel by kernel
-
-UNIT = re.compile(
-    r"(?m)^(?:\.(?:visible|weak|extern|common) +)*\.(entry|func|shared|global|const)\b"
-    r"(?:\s*\([^)]*\))?[^\n(]*?([\w$]+)(?=[\s(;\[=]*(?:\n|$|\(|\[|=|;))"
-)
-NAME = re.compile(r"[\w$]+")
-TAIL = re.compile(r"(?m)^\s*\.(?:file|section)\s")  # from there on all is line information
-FILE = re.compile(r'(?m)^\s*\.file\s+(\d+)\s+"([^"]*)".*$')
-TOOLKIT = "cuda/targets/include/"  # how the simulator recognises work of a toolkit's header
-
-
-def relative(path):
-    """Return a source's path as it is in any checkout: in the project, or in the toolkit."""
-    _, inside, name = os.path.normpath(path).rpartition("csrc/kernels/")
-    return inside + name if inside else TOOLKIT + os.path.basename(path)
-
-
-def tidy(text, toolkit_files):
-    """Drop what nobody reads: comments, blank lines, names and callers of inlined functions.
-
-    Work inlined from a toolkit's header belongs to the line that called it, which the .loc before
-    it names.
-    """
-    lines = []
-    for line in text.split("\n"):
-        if '"' not in line:
-            line = line.partition("//")[0]
-        indent, line = "\t" if line[:1] == "\t" else "", line.strip()
-        if line.startswith(".loc"):
-            line, _, inlined = line.partition(",")
-            if inlined and line.split()[1] in toolkit_files:
-                continue
-            if lines and lines[-1].startswith("\t.loc"):
-                lines.pop()
-        if line:
-            lines.append(indent + line)
-    return "\n".join(lines) + "\n"
-
-
-def without_lines(text):
-    """Drop the line information: it has the builder's folders and hashes of them."""
-    return re.sub(r"(?m)^\s*\.loc\s.*\n", "", TAIL.split(text, maxsplit=1)[0])
-
-
-def units(body):
-    """Split a PTX text at its top level: yield (kind, name, text); the first is its header."""
-    starts = [*UNIT.finditer(body)]
-    yield "header", "", body[: starts[0].start()]
-    ends = [*(match.start() for match in starts[1:]), len(body)]
-    for match, end in zip(starts, ends, strict=True):
-        yield match[1], match[2], body[match.start() : end]
-
-
-def split(text, version):
-    """Return what the kernels of a PTX text share, and {kernel's name: its text}.
-
-    A kernel's text has the device functions that it calls before it.
-    """
-    files = {number: relative(path) for number, path in FILE.findall(text)}
-    toolkit_files = {number for number, path in files.items() if path.startswith(TOOLKIT)}
-    body = TAIL.split(text, maxsplit=1)[0]
-    common, declared, functions, kernels = [], {}, {}, {}
-    for kind, name, unit in units(body):
-        unit = tidy(unit, toolkit_files)
-        if kind == "entry":
-            kernels[name] = unit
-        elif kind == "func":
-            (functions if "{" in unit else declared)[name] = unit
-        else:
-            common.append(re.sub(r"(?m)^\.version .*$", f".version {version}", unit))
-    common += [f'.file {number} "{path}"\n' for number, path in files.items()]
-    for name, unit in kernels.items():
-        called = calls(unit, functions)  # in the file's order: some are defined, not declared first
-        before = [
-            texts[each] for texts in (declared, functions) for each in texts if each in called
-        ]
-        kernels[name] = "".join(before) + unit
-    return "".join(common), kernels
-
-
-def calls(unit, functions):
-    """Return the names of the device functions that a kernel's text needs, directly or not."""
-    found, texts = {}, [unit]
-    while functions and texts:
-        for name in dict.fromkeys(NAME.findall(texts.pop())):
-            if name in functions and name not in found:
-                found[name] = None
-                texts.append(functions[name])
-    return found.keys()
+# --- the archive of texts and machine code
 
 
 class Archive:
@@ -572,26 +519,33 @@ class Archive:
 
 
 def archive(texts):
-    """Return (archive's bytes, table) of {(file's stem, target): PTX}.
+    """Return (archive's bytes, table) of {(file's stem, virtual architecture): PTX}.
 
-    A kernel has one text if its PTX is the same for both targets, or if only one was compiled.
+    A kernel has one text if its PTX is the same for both targets, or if only one was compiled. An
+    image is a run of kernels of one file, of at most IMAGE bytes of PTX.
     """
     packed, table, none = Archive(), {"images": [], "kernels": []}, [0, 0, 0]
     for stem in sorted({stem for stem, _ in texts}):
         parts = {
-            target: split(texts[stem, target], version) if (stem, target) in texts else ("", {})
+            target: split(texts[stem, str(target)], version)
+            if (stem, str(target)) in texts
+            else ("", {})
             for target, (version, _) in PTX_TARGETS.items()
         }
         rows = packed.add(*(common for common, _ in parts.values()))
-        table["images"].append([stem, [row if row[-1] else none for row in rows]])
+        image, room = [stem, [row if row[-1] else none for row in rows]], 0
         (_, first), (_, newer) = parts.values()
         if not newer.keys() <= first.keys():
             raise Failure(f"{stem}.cu has a kernel for newer GPUs alone; give it an older form")
-        for name, text in sorted(first.items()):
-            other = newer.get(name)
+        for name, parts in sorted(first.items()):
+            text, other = "".join(parts), "".join(newer.get(name, ())) or None
             same = other is None or other == re.sub(r"(?m)^\t\.loc\t.*\n", "", text)
             rows = [*packed.add(text), none] if same else packed.add(text, other)
-            table["kernels"].append([name, stem, rows])
+            if len(text) > room:
+                table["images"].append(image)
+                room = IMAGE
+            room -= len(text)
+            table["kernels"].append([name, len(table["images"]) - 1, rows])
     table["kernels"].sort()
     streams, table["blocks"] = packed.compressed()
     return streams, table
@@ -614,27 +568,37 @@ def write(path, content):
         os.replace(part, path)
 
 
-def write_table(folder, packed, table, has_code):
+def write_table(folder, packed, table, codes=(), machine_code=()):
     """Write kernels.xz and images.def."""
 
     def braced(rows):
         return ", ".join(f"{{{first}, {second}, {third}}}" for first, second, third in rows)
 
-    numbers = {stem: number for number, (stem, _) in enumerate(table["images"])}
+    source = listing().encode()
+    blocks, streams = [*table["blocks"]], [packed]
+    codes_of = [[[0, 0, 0] for _ in codes or "-"] for _ in table["images"]]
+
+    def append(stream, size):
+        blocks.append([sum(map(len, streams)), len(stream), size])
+        streams.append(stream)
+        return len(blocks) - 1
+
+    sources = [append(lzma.compress(source), len(source)), 0, len(source)]
+    for number, members, sizes, stream in machine_code:
+        block = append(stream, sum(sizes))
+        for code, offset, size in zip(members, accumulate(sizes, initial=0), sizes, strict=False):
+            codes_of[number][codes.index(code)] = [block, offset, size]
     lines = [
         "/* Made by csrc/build_kernels.py: images, their kernels by name, the source's text. */"
     ]
+    lines += [f"CODE({code.rstrip('af')}, {int(code.endswith('a'))})" for code in codes]
     lines += [
-        f"IMAGE({stem}, {'CODE' if has_code else 'NO_CODE'}, {braced(rows)})"
-        for stem, rows in table["images"]
+        f"IMAGE({stem}, {{{braced(common)}}}, {{{braced(code)}}})"
+        for (stem, common), code in zip(table["images"], codes_of, strict=True)
     ]
-    lines += [f"KERNEL({name}, {numbers[stem]}, {braced(r)})" for name, stem, r in table["kernels"]]
-    source = listing().encode()
-    stream = lzma.compress(source)
-    blocks = [*table["blocks"], [len(packed), len(stream), len(source)]]
-    lines += [f"SOURCES({braced([[len(blocks) - 1, 0, len(source)]])})"]
-    lines += [f"BLOCK({braced([row])})" for row in blocks]
-    write(folder / "kernels.xz", packed + stream)
+    lines += [f"KERNEL({name}, {number}, {braced(r)})" for name, number, r in table["kernels"]]
+    lines += [f"SOURCES({braced([sources])})", *(f"BLOCK({braced([row])})" for row in blocks)]
+    write(folder / "kernels.xz", b"".join(streams))
     write(folder / "images.def", "\n".join(lines) + "\n")
 
 
@@ -644,7 +608,7 @@ def write_table(folder, packed, table, has_code):
 def source_hash():
     """Return a hash of all that the PTX depends on, the compiler apart."""
     digest = hashlib.sha256(repr((NVCC_OPTIONS, sorted(PTX_TARGETS.items()))).encode())
-    for path in sorted([*KERNELS.glob("*.cu"), *KERNELS.rglob("*.cuh"), Path(__file__)]):
+    for path in sorted([*KERNELS.glob("*.cu"), *KERNELS.rglob("*.cuh"), *FOLDER.glob("*.py")]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
@@ -664,28 +628,29 @@ def prebuilt():
 
 def write_prebuilt(folder, build_folder):
     """Write what an sdist carries into a folder."""
-    packed, table, compiler = ptx_of(build_folder, toolkit(build_folder))
+    tools = toolkit(build_folder)
+    _, texts = ptx_of(build_folder, tools)
+    packed, table = archive(texts)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "kernels.xz").write_bytes(packed)
     fields = {
-        "sources": source_hash(), "compiler": compiler, "table": table,
+        "sources": source_hash(), "compiler": tools.name, "table": table,
         "xz": hashlib.sha256(packed).hexdigest(),
     }  # fmt: skip
     (folder / "kernels.json").write_text(json.dumps(fields))
 
 
 def ptx_of(build_folder, tools, codes=(), targets=tuple(PTX_TARGETS)):
-    """Compile the PTX, and machine code for codes; return (archive, table, compiler)."""
+    """Compile the PTX of the targets, and that of which the codes are made.
+
+    Returns the compiler, {(file's stem, virtual architecture): PTX}.
+    """
     folder = build_folder / "kernels"
     folder.mkdir(parents=True, exist_ok=True)
-    fronts = list(dict.fromkeys([*map(str, targets), *map(front_end, codes)]))
-    texts = compile_all(tools, codes, fronts, folder)
-    named = {
-        (file.stem, int(front)): path.read_text()
-        for (file, front), path in texts.items()
-        if front.isdigit() and int(front) in targets
-    }
-    return *archive(named), f"nvcc {tools.version[2]}"
+    compiler = Compiler(tools, folder)
+    return compiler, compile_all(
+        compiler, codes, list(dict.fromkeys([*map(str, targets), *map(front_end, codes)]))
+    )
 
 
 def build(build_folder):
@@ -707,14 +672,15 @@ def build(build_folder):
     ptx = " and ".join(f"compute_{target}" for target in targets)
     say(f"kernels: machine code for {' '.join(codes) or 'no GPU'} ({why}), PTX for {ptx}")
     if tools:
-        packed, table, compiler = ptx_of(build_folder, tools, codes, targets)
-        say(f"{compiler}: {tools.nvcc} ({tools.how})")
+        compiler, texts = ptx_of(build_folder, tools, codes, targets)
+        packed, table = archive(texts)
+        machine_code = assemble(compiler, texts, table, codes) if codes else []
+        name = tools.name
+        say(f"{name}: {tools.nvcc} ({tools.how})")
     else:
-        packed, table, compiler = carried
-        compiler = f"PTX as the sdist carries it, by {compiler}"
+        (packed, table, name), machine_code = carried, []
+        name = f"PTX as the sdist carries it, by {name}"
     folder = build_folder / "image" / ("-".join(codes) or "ptx")
     folder.mkdir(parents=True, exist_ok=True)
-    for stem, _ in table["images"] if codes else ():
-        write(folder / f"{stem}.fatbin", (build_folder / "kernels" / f"{stem}.fatbin").read_bytes())
-    write_table(folder, packed, table, bool(codes))
-    return Images(folder, codes, why, compiler)
+    write_table(folder, packed, table, codes, machine_code)
+    return Images(folder, codes, why, name)

@@ -37,7 +37,7 @@ struct device_info {
     uint64_t cache_bytes; /* of the last-level cache */
 };
 
-/* A text within a block of the embedded archive. */
+/* A text or machine code within a block of the embedded archive. */
 struct image_chunk {
     uint32_t block, offset, bytes;
 };
@@ -49,14 +49,14 @@ enum ptx_target {
     PTX_TARGETS
 };
 
-/* The embedded kernels of one file: machine code for the chosen architectures, and the PTX that its
- * kernels share. */
+enum { IMAGE_CODES_MAX = 16, DEVICE_WHICH = 32 /* the name after the kind, with its NUL */ };
+
+/* Embedded kernels of one file, which are one module in machine code: that of each architecture,
+ * and the PTX that they share with the file's other kernels. */
 struct device_image {
-    const char *name;                            /* of the file, without folder and .cu */
-    const char *machine_code, *machine_code_end; /* a fat binary; NULL: not built */
-    struct image_chunk common[PTX_TARGETS];
+    const char *name; /* of the file, without folder and .cu */
+    struct image_chunk common[PTX_TARGETS], code[IMAGE_CODES_MAX];
 };
-enum { DEVICE_IMAGES_MAX = 32, DEVICE_WHICH = 32 /* the name after the kind, with its NUL */ };
 extern const struct device_image gpuopt_images[];
 extern const size_t gpuopt_image_count;
 
@@ -73,8 +73,8 @@ extern const size_t gpuopt_kernel_count;
  * for. */
 extern enum status (*gpuopt_inflate)(const char *packed, size_t packed_bytes, size_t whole,
                                      size_t offset, char *to, size_t bytes);
-/* Bytes of the compressed PTX and source text. */
-size_t gpuopt_archive_bytes(void);
+/* Returns the bytes of the compressed PTX and source text; stores those of the machine code. */
+size_t gpuopt_archive_bytes(size_t *machine_code);
 
 /* Finds the kernel of a symbol. */
 enum status gpuopt_kernel_of(const char *symbol, const struct image_kernel **kernel);
@@ -83,6 +83,10 @@ enum ptx_target gpuopt_ptx_target(const struct image_kernel *kernel, int compute
 /* Returns one kernel's PTX as a module of its own, with a NUL at its end; the caller frees it. */
 enum status gpuopt_kernel_ptx(const struct image_kernel *kernel, enum ptx_target target,
                               char **text, size_t *bytes);
+/* Returns the machine code of a kernel's image for a compute capability, NULL if there is none; the
+ * caller frees it. */
+enum status gpuopt_kernel_code(const struct image_kernel *kernel, int compute_capability,
+                               char **code, size_t *bytes);
 /* Returns the source files of the kernels: for each a form feed, its name, its lines. */
 enum status gpuopt_sources(char **text, size_t *bytes);
 

@@ -18,42 +18,43 @@
 
 EMBED(gpuopt_archive, "kernels.xz");
 
-/* CODE or NO_CODE: whether an image has machine code beside its PTX. */
-#define EMBED_CODE(name) EMBED(gpuopt_code_##name, #name ".fatbin")
-#define EMBED_NO_CODE(name) _Static_assert(1, "")
-#define ENDS_CODE(name) gpuopt_code_##name, gpuopt_code_##name##_end
-#define ENDS_NO_CODE(name) NULL, NULL
-
+#define CODE(capability, exact)
 #define KERNEL(symbol, image, ...)
 #define SOURCES(...)
 #define BLOCK(...)
-#define IMAGE(name, code, ...) EMBED_##code(name);
-#include "images.def"
-#undef IMAGE
-
-#define IMAGE(name, code, ...) {#name, ENDS_##code(name), {__VA_ARGS__}},
+#define IMAGE(name, ...) {#name, __VA_ARGS__},
 const struct device_image gpuopt_images[] = {
 #include "images.def"
 };
 #undef IMAGE
 #undef KERNEL
 const size_t gpuopt_image_count = sizeof gpuopt_images / sizeof *gpuopt_images;
-_Static_assert(sizeof gpuopt_images / sizeof *gpuopt_images <= DEVICE_IMAGES_MAX,
-               "more files of kernels: raise DEVICE_IMAGES_MAX");
 
-#define IMAGE(name, code, ...)
+#define IMAGE(name, ...)
 #define KERNEL(symbol, image, ...) {#symbol, &gpuopt_images[image], {__VA_ARGS__}},
 const struct image_kernel gpuopt_kernels[] = {
 #include "images.def"
 };
 #undef KERNEL
-#undef SOURCES
-#undef BLOCK
+#undef CODE
 const size_t gpuopt_kernel_count = sizeof gpuopt_kernels / sizeof *gpuopt_kernels;
 
-/* The archive's streams: where each begins, its compressed bytes and those of its text. */
+/* The architectures of the machine code, in the order of each image's; 9.0a runs on 9.0 alone. */
 #define KERNEL(symbol, image, ...)
-#define SOURCES(...)
+#define CODE(capability, exact) {capability, exact},
+static const struct {
+    int capability;
+    bool exact;
+} codes[] = {
+#include "images.def"
+    {0, false}};
+#undef CODE
+#undef BLOCK
+_Static_assert(sizeof codes / sizeof *codes <= IMAGE_CODES_MAX + 1,
+               "more architectures: raise IMAGE_CODES_MAX");
+
+/* The archive's streams: where each begins, its compressed bytes and those of its content. */
+#define CODE(capability, exact)
 #define BLOCK(...) __VA_ARGS__,
 static const struct {
     uint32_t offset, packed, bytes;
@@ -63,14 +64,16 @@ static const struct {
 #undef SOURCES
 #undef BLOCK
 
-size_t gpuopt_archive_bytes(void) {
-    const size_t last = sizeof blocks / sizeof *blocks - 1;
-    return (size_t)blocks[last].offset + blocks[last].packed;
-}
-
 #define BLOCK(...)
 #define SOURCES(...) static const struct image_chunk sources = __VA_ARGS__;
 #include "images.def"
+
+/* Machine code is behind the source text. */
+size_t gpuopt_archive_bytes(size_t *machine_code) {
+    const size_t texts = (size_t)blocks[sources.block].offset + blocks[sources.block].packed;
+    *machine_code = (size_t)(gpuopt_archive_end - gpuopt_archive) - texts;
+    return texts;
+}
 
 enum status (*gpuopt_inflate)(const char *packed, size_t packed_bytes, size_t whole, size_t offset,
                               char *to, size_t bytes);
@@ -92,14 +95,15 @@ static enum status inflate(struct image_chunk chunk, char *to) {
                           blocks[chunk.block].bytes, chunk.offset, to, chunk.bytes);
 }
 
-/* Joins two chunks to one text with a NUL at its end, which the caller frees. */
+/* Joins two chunks; the caller frees the result, behind which is a NUL. */
 static enum status join(struct image_chunk first, struct image_chunk second, char **text,
                         size_t *bytes) {
     *bytes = (size_t)first.bytes + second.bytes;
     *text = malloc(*bytes + 1);
     enum status status = STATUS_OK;
     if (!*text)
-        return status_fail(STATUS_NO_HOST_MEMORY, "no memory for %zu bytes of PTX", *bytes + 1);
+        return status_fail(STATUS_NO_HOST_MEMORY, "no memory for %zu bytes of a kernel",
+                           *bytes + 1);
     if (!status && first.bytes)
         status = inflate(first, *text);
     if (!status && second.bytes)
@@ -119,6 +123,25 @@ enum ptx_target gpuopt_ptx_target(const struct image_kernel *kernel, int compute
 enum status gpuopt_kernel_ptx(const struct image_kernel *kernel, enum ptx_target target,
                               char **text, size_t *bytes) {
     return join(kernel->image->common[target], kernel->ptx[target], text, bytes);
+}
+
+enum status gpuopt_kernel_code(const struct image_kernel *kernel, int compute_capability,
+                               char **code, size_t *bytes) {
+    int best = -1, capability = 0;
+    for (int i = 0; codes[i].capability; i++) {
+        const int made_for = codes[i].capability;
+        const bool runs = codes[i].exact ? made_for == compute_capability
+                                         : made_for / 10 == compute_capability / 10 &&
+                                               made_for <= compute_capability;
+        if (runs && made_for >= capability) {
+            best = i;
+            capability = made_for;
+        }
+    }
+    *code = NULL;
+    *bytes = 0;
+    return best < 0 ? STATUS_OK
+                    : join(kernel->image->code[best], (struct image_chunk){0}, code, bytes);
 }
 
 enum status gpuopt_sources(char **text, size_t *bytes) {

@@ -18,7 +18,8 @@
  *   than the current one: of "context", a device's number, or 64 more for another context of that
  *   device), "excused" (streams may use memory in any order, as a module's user may ask);
  * - fake_cuda_get(what): "live" objects, "depth" of contexts, "used" bytes, "calls", "shared" bytes
- *   that a block may have, the thread's capture "mode", whether a
+ *   that a block may have, the thread's capture "mode", the architecture of the last "code" that
+ *   was loaded (0: it was PTX), whether a
  *   graph is "spoilt", "waits" for streams;
  * - fake_cuda_graph_gone(number): a graph, the first that was captured being 1;
  * - fake_cuda_lacks(name): cuGetProcAddress does not know it;
@@ -42,11 +43,12 @@ enum {
     CAPTURED = 900
 };
 
-static long version = 13000, devices = 1, owner, pinned, current_gpu, busy, elapsed = 1, lose, frees,
+static long version = 13000, capability = 90, devices = 1, owner, pinned, current_gpu, busy, elapsed = 1, lose, frees,
             inputs, keeps;
 static long long memory = 1LL << 32;
 static _Atomic long long used;          /* several threads call */
 static _Atomic long live, calls, waits; /* waits: for streams */
+static long code_for;
 static long captures;                   /* graphs that were begun: the last one's number */
 static void *captured;                  /* a stream that a graph is being made of */
 static void *foreign;                   /* a stream of this context: */
@@ -71,6 +73,8 @@ void fake_cuda_lacks(const char *name) { snprintf(lacking, sizeof lacking, "%s",
 void fake_cuda_set(const char *what, long long value) {
     if (!strcmp(what, "version"))
         version = value;
+    if (!strcmp(what, "capability"))
+        capability = value;
     if (!strcmp(what, "devices"))
         devices = value;
     if (!strcmp(what, "owner"))
@@ -113,6 +117,7 @@ long long fake_cuda_get(const char *what) {
            : !strcmp(what, "mode")   ? capture_mode
            : !strcmp(what, "spoilt") ? spoilt
            : !strcmp(what, "waits")  ? waits
+           : !strcmp(what, "code")   ? code_for
                                      : calls;
 }
 
@@ -209,8 +214,8 @@ static result cuDeviceGetAttribute(int *value, int attribute, int device) {
     (void)device;
     *value = attribute == 16   ? 4
              : attribute == 39 ? 2048
-             : attribute == 75 ? 9
-             : attribute == 76 ? 0
+             : attribute == 75 ? (int)capability / 10
+             : attribute == 76 ? (int)capability % 10
              : attribute == 97 ? SHARED_MOST
                                : 1000;
     return OK;
@@ -533,7 +538,8 @@ static result cuEventElapsedTime(float *milliseconds, void *begin, void *end) {
 static result cuModuleLoadData(void **module, const void *image) {
     MAY_FAIL;
     NOT_IN_A_CAPTURE;
-    (void)image;
+    const unsigned char *bytes = image;
+    code_for = memcmp(image, "\177ELF", 4) ? 0 : bytes[49]; /* e_flags' second byte: sm_ */
     *module = (void *)(uintptr_t)1;
     return OK;
 }

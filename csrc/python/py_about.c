@@ -169,9 +169,9 @@ PyObject *py_config(PyObject *module, PyObject *nothing) {
     const enum status status = devices_about(&about);
     if (status)
         return py_raise(py_state_of(module), status);
-    Py_ssize_t machine_code = 0, newer = 0;
-    for (size_t i = 0; i < gpuopt_image_count; i++)
-        machine_code += gpuopt_images[i].machine_code_end - gpuopt_images[i].machine_code;
+    Py_ssize_t newer = 0;
+    size_t machine_code;
+    const size_t texts = gpuopt_archive_bytes(&machine_code);
     for (size_t i = 0; i < gpuopt_kernel_count; i++)
         newer += gpuopt_kernels[i].ptx[PTX_90].bytes;
     return Py_BuildValue("{s:s, s:s, s:i, s:i, s:z, s:s, s:s, s:s, s:n, s:n, s:s, s:s}", "version",
@@ -179,7 +179,7 @@ PyObject *py_config(PyObject *module, PyObject *nothing) {
                          about.cuda_toolkit, "driver", about.cuda_driver, "driver_library",
                          about.cuda_library, "architectures", GPUOPT_ARCHITECTURES, "reason",
                          GPUOPT_REASON, "ptx_targets", newer ? "75 90" : "75", "machine_code_bytes",
-                         machine_code, "ptx_bytes", (Py_ssize_t)gpuopt_archive_bytes(), "compiler",
+                         (Py_ssize_t)machine_code, "ptx_bytes", (Py_ssize_t)texts, "compiler",
                          __VERSION__, "instruction_set", about.cpu_instruction_set);
 }
 

@@ -15,6 +15,7 @@ from conftest import KINDS, leaves_memory_free, on, run_python
 from fake_driver import PREAMBLE, with_fake
 
 import gpuopt
+from gpuopt import _core
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -91,6 +92,23 @@ def test_a_driver_older_than_the_toolkit_compiles_the_ptx(fake_cuda):
         """
     shown = with_fake(fake_cuda, textwrap.dedent(code)).stdout
     assert "CUDA 12.4" in shown and "compiled by the driver at the first call" in shown
+
+
+@pytest.mark.parametrize("capability", [75, 80, 87, 90, 100, 103, 121])
+def test_a_gpu_loads_the_machine_code_of_its_major_version_else_ptx(fake_cuda, capability):
+    built = [int(code) for code in _core.config()["architectures"].split() if code.isdigit()]
+    fits = [code for code in built if code // 10 == capability // 10 and code <= capability]
+    code = f"""
+fake.fake_cuda_set(b"capability", {capability})
+for _ in range(2):
+    assert gpuopt.reduce(items, device="cuda") == total
+assert get("code") == {max(fits, default=0)}, get("code")
+if {bool(fits)}:  # CUDA_ERROR_NO_BINARY_FOR_GPU: PTX serves
+    fake.fake_cuda_fail(b"cuModuleLoadData", 209, 1)
+    gpuopt.transpose(np.ones((40, 50), "f4"), device="cuda")
+    assert get("code") == 0
+"""
+    with_fake(fake_cuda, code)
 
 
 def test_a_driver_without_a_gpu(fake_cuda):

@@ -23,8 +23,9 @@ if not FILE.exists():
 
 
 @pytest.fixture
-def build():
+def build(monkeypatch):
     """The module, fresh: tests replace parts of it."""
+    monkeypatch.syspath_prepend(FILE.parent)
     spec = importlib.util.spec_from_file_location("build_kernels", FILE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -166,7 +167,7 @@ def compile_with(build, monkeypatch, tmp_path, rest):
     folder = tmp_path / "out"
     folder.mkdir()
     with pytest.raises(SystemExit) as caught:
-        build.compile_all(build.toolkit(tmp_path), (), ["75"], folder)
+        build.compile_all(build.Compiler(build.toolkit(tmp_path), folder), (), ["75"])
     assert not [*folder.iterdir()], "a failed compilation leaves nothing"
     return str(caught.value)
 
@@ -188,7 +189,7 @@ def test_without_a_host_compiler_the_package_is_named(build, monkeypatch, tmp_pa
     monkeypatch.delenv("NVCC_CCBIN", raising=False)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(SystemExit, match=r"needs g\+\+; install it"):
-        build.compile_all(None, (), ["75"], tmp_path)
+        build.compile_all(None, (), ["75"])
 
 
 def test_a_result_is_made_again_only_when_its_inputs_change(build, tmp_path):
@@ -260,8 +261,13 @@ $L__info_string0:
 """
 
 
+def split(build, ptx):
+    common, kernels = build.split(ptx, "8.3")
+    return common, {name: "".join(parts) for name, parts in kernels.items()}
+
+
 def test_each_kernel_gets_what_it_needs_and_no_more(build):
-    common, kernels = build.split(PTX, "8.3")
+    common, kernels = split(build, PTX)
     assert [*kernels] == ["first", "second"]
     assert common.startswith(".version 8.3\n.target sm_75\n.address_size 64\n")
     assert "bytes[];" in common and "table[8]" in common and "_Z4helpi" not in common
@@ -277,12 +283,12 @@ def test_a_function_that_is_defined_before_its_callers_needs_no_declaration(buil
         ".visible .entry first(",
         1,
     ).replace("\tmov.u32 \t%r1, %tid.x;", "\tcall.uni outer, ();")
-    _, kernels = build.split(ptx, "8.3")
+    _, kernels = split(build, ptx)
     assert kernels["first"].index(".func inner") < kernels["first"].index(".func outer")
 
 
 def test_lines_and_paths_stay_relative_and_those_of_the_toolkit_go(build):
-    common, kernels = build.split(PTX, "8.3")
+    common, kernels = split(build, PTX)
     assert re.findall(r'\.file (\d) "(.*)"', common) == [
         ("1", "csrc/kernels/reduce.cu"),
         ("2", "csrc/kernels/common.cuh"),
@@ -292,15 +298,20 @@ def test_lines_and_paths_stay_relative_and_those_of_the_toolkit_go(build):
     assert "//" not in kernels["first"] and "info_string" not in common + kernels["first"]
 
 
-def test_machine_code_is_made_from_text_without_lines(build):
-    text = build.without_lines(PTX)
-    assert ".loc" not in text and "somebody" not in text and "info_string0:" not in text
-    assert text.count(".entry") == 2 and text.rstrip().endswith("ret;\n}")
-    assert build.without_lines(text) == text
+def test_machine_code_is_made_from_text_without_lines_and_with_each_function_once(build):
+    common, kernels = build.split(PTX, "8.3")
+    text = build.module(common, [kernels["second"], kernels["first"], kernels["second"]])
+    assert ".loc" not in text and ".file" not in text and "info_string0:" not in text
+    assert text.startswith(common[:20]) and re.findall(r"\.entry (\w+)", text) == [
+        "second",
+        "first",
+    ]
+    assert text.count(".func") == kernels["second"][0].count(".func") + 1
 
 
 def test_the_archive_holds_every_text_as_it_was(build):
-    texts = {("one", 75): PTX, ("one", 90): PTX.replace("sm_75", "sm_90").replace("ret;", "exit;")}
+    newer = PTX.replace("sm_75", "sm_90").replace("ret;", "exit;")
+    texts = {("one", "75"): PTX, ("one", "90"): newer}
     packed, table = build.archive(texts)
 
     def text_of(row):
@@ -312,9 +323,9 @@ def test_the_archive_holds_every_text_as_it_was(build):
 
     kernels = {name: rows for name, _, rows in table["kernels"]}
     for target, number in ((75, 0), (90, 1)):
-        common, split = build.split(texts["one", target], build.PTX_TARGETS[target][0])
+        common, split = build.split(texts["one", str(target)], build.PTX_TARGETS[target][0])
         for name, text in split.items():
-            assert text_of(kernels[name][number]) == text
+            assert text_of(kernels[name][number]) == "".join(text)
         assert text_of(table["images"][0][1][number]) == common
 
 
@@ -329,28 +340,68 @@ def test_blocks_of_the_archive_are_bounded_and_keep_a_kernel_s_texts_together(bu
         assert lzma.decompress(streams[start : start + count])[offset:][:size] == b"a" * text
 
 
+def test_every_image_s_machine_code_is_found_in_its_stream(build, tmp_path, monkeypatch):
+    fronts = ("75", "80", "90", "90a")
+    texts = {("one", front): PTX.replace("sm_75", f"sm_{front}") for front in fronts}
+    monkeypatch.setattr(build, "IMAGE", 1)  # a kernel each
+    packed, table = build.archive(texts)
+    assert [stem for stem, _ in table["images"]] == ["one", "one"]
+    compiler = build.Compiler(build.Toolkit(Path("nvcc"), "", (13, 0, "13.0.88")), tmp_path)
+
+    def assembled(command, output):
+        code, text = command[1].partition("sm_")[2], command[-1].read_text()
+        output.write_text(f"{code} {text.count('.entry')} {text}")
+
+    monkeypatch.setattr(build, "run_tool", assembled)
+    codes = ("75", "80", "86", "90a", "100", "120")
+    made = build.assemble(compiler, texts, table, codes)
+    assert sorted(members for number, members, _, _ in made if number) == [
+        ["100", "120"], ["75"], ["80", "86"], ["90a"],
+    ]  # fmt: skip
+    build.write_table(tmp_path, packed, table, codes, made)
+    listed = (tmp_path / "images.def").read_text()
+    shown = ["75, 0", "80, 0", "86, 0", "90, 1", "100, 0", "120, 0"]
+    assert re.findall(r"CODE\((.*)\)", listed) == shown
+    numbers = [[int(each) for each in re.findall(r"\d+", line)] for line in listed.split("\n")]
+    lines = list(zip(listed.split("\n"), numbers, strict=True))
+    blocks = [found for line, found in lines if line.startswith("BLOCK")]
+    whole = (tmp_path / "kernels.xz").read_bytes()
+    for image, kernel in enumerate(("first", "second")):
+        row = [found for line, found in lines if line.startswith("IMAGE")][image]
+        for number, code in enumerate(codes):
+            block, offset, size = row[6 + 3 * number :][:3]
+            start, count, content = blocks[block]
+            stream = lzma.decompress(whole[start : start + count])
+            assert len(stream) == content
+            text = stream[offset : offset + size].decode()
+            assert text.startswith(f"{code} 1 .version 8.3") and f".entry {kernel}" in text
+    monkeypatch.setattr(build, "run_tool", lambda *_: pytest.fail("made again without a change"))
+    assert build.assemble(compiler, texts, table, codes) == made
+
+
 def test_a_kernel_that_is_the_same_for_newer_gpus_is_stored_once(build):
     newer = re.sub(r"(?m)^\t\.loc.*\n", "", PTX.replace("sm_75", "sm_90")).replace(
         "\tcall.uni", "\tgriddepcontrol.wait;\n\tcall.uni"
     )
-    _, table = build.archive({("one", 75): PTX, ("one", 90): newer})
+    _, table = build.archive({("one", "75"): PTX, ("one", "90"): newer})
     stored = {name: rows[1] != [0, 0, 0] for name, _, rows in table["kernels"]}
     assert stored == {"first": False, "second": True}
     without = (
         newer[: newer.index(".visible .entry first")] + newer[newer.index("\t// .globl\tsecond") :]
     )
-    assert build.archive({("one", 75): PTX, ("one", 90): without})[1]["kernels"] == table["kernels"]
+    texts = {("one", "75"): PTX, ("one", "90"): without}
+    assert build.archive(texts)[1]["kernels"] == table["kernels"]
 
 
 def test_an_archive_of_one_target_serves_newer_gpus_too(build):
-    packed, table = build.archive({("one", 75): PTX})
+    packed, table = build.archive({("one", "75"): PTX})
     assert [rows[1] for _, _, rows in table["kernels"]] == [[0, 0, 0], [0, 0, 0]]
     assert table["images"][0][1][1] == [0, 0, 0] and len(packed) > 100
 
 
 def test_a_kernel_for_newer_gpus_alone_is_refused(build):
     with pytest.raises(SystemExit, match="give it an older form"):
-        build.archive({("one", 75): PTX, ("one", 90): PTX.replace("second", "third")})
+        build.archive({("one", "75"): PTX, ("one", "90"): PTX.replace("second", "third")})
 
 
 def test_the_extension_holds_no_path_of_the_machine_that_built_it():
@@ -389,7 +440,7 @@ def test_a_compiler_that_does_not_fit_is_refused(tmp_path, machine, platform, te
 
 def carried(build, tmp_path, monkeypatch, **changes):
     monkeypatch.setattr(build, "PREBUILT", tmp_path)
-    packed, table = build.archive({("one", 75): PTX, ("one", 90): PTX})
+    packed, table = build.archive({("one", "75"): PTX, ("one", "90"): PTX})
     fields = {
         "sources": build.source_hash(), "compiler": "nvcc 13.0.88", "table": table,
         "xz": build.hashlib.sha256(packed).hexdigest(), **changes,

@@ -80,8 +80,11 @@ static enum status gpu_prepare(struct gpu *gpu) {
     enum status status = cuda_check(cuda.cuDeviceGet(&gpu->device, gpu->ordinal), "cuDeviceGet");
     if (!status)
         status = read_capability(gpu);
-    if (!status && !gpu->kernels &&
-        !(gpu->kernels = calloc(gpuopt_kernel_count, sizeof *gpu->kernels)))
+    if (!status && !gpu->kernels)
+        gpu->kernels = calloc(gpuopt_kernel_count, sizeof *gpu->kernels);
+    if (!status && !gpu->modules)
+        gpu->modules = calloc(gpuopt_image_count, sizeof *gpu->modules);
+    if (!status && (!gpu->kernels || !gpu->modules))
         status = status_fail(STATUS_NO_HOST_MEMORY, "cuda: no memory for a table of kernels");
     if (!status && !gpu->context)
         status = cuda_check(cuda.cuDevicePrimaryCtxRetain(&gpu->context, gpu->device),
@@ -309,24 +312,20 @@ static void cuda_module_unload(struct device *device, struct device_module *modu
 
 /* --- embedded kernels: machine code where it exists for the GPU, else PTX */
 
-/* Leaves the function NULL if the driver cannot use the image's machine code: built for other
- * architectures, or by a newer CUDA than the driver's. */
-static enum status load_code(struct gpu *gpu, const struct image_kernel *row,
+/* Finds a kernel in its image's module, which is loaded from `code` unless it was before. Leaves
+ * the function NULL where there is neither, or where the driver refuses the code. */
+static enum status load_code(struct gpu *gpu, const struct image_kernel *row, const char *code,
                              struct device_kernel *kernel) {
-    const size_t image = (size_t)(row->image - gpuopt_images);
-    CUmodule *module = &gpu->modules[image];
-    if (!row->image->machine_code || cuda.version / 1000 < CUDA_VERSION / 1000 ||
-        gpu->lacks_code[image])
-        return STATUS_OK;
-    if (!*module) {
-        const CUresult result = cuda.cuModuleLoadData(module, row->image->machine_code);
-        if (result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_INVALID_IMAGE) {
-            gpu->lacks_code[image] = true;
-            return STATUS_OK;
-        }
-        if (result)
+    CUmodule *module = &gpu->modules[row->image - gpuopt_images];
+    if (!*module && code) {
+        const CUresult result = cuda.cuModuleLoadData(module, code);
+        gpu->refuses_code =
+            result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_INVALID_IMAGE;
+        if (result && !gpu->refuses_code)
             return cuda_check(result, "cuModuleLoadData");
     }
+    if (!*module || kernel->function)
+        return STATUS_OK;
     kernel->overlaps = gpu->compute_capability >= 90; /* such code was compiled for 9.0 or later */
     return cuda_check(cuda.cuModuleGetFunction(&kernel->function, *module, row->symbol),
                       "cuModuleGetFunction");
@@ -363,22 +362,29 @@ static enum status embedded_kernel(struct gpu *gpu, const char *symbol,
     struct device_kernel *kernel = *found = &gpu->kernels[row - gpuopt_kernels];
     const CUstreamCaptureMode mode = cuda_relax();
     pthread_mutex_lock(&gpu->lock);
-    if (!kernel->function)
-        status = load_code(gpu, row, kernel);
+    status = load_code(gpu, row, NULL, kernel);
     bool missing = !status && !kernel->function;
+    const bool readable = !gpu->refuses_code && cuda.version / 1000 >= CUDA_VERSION / 1000;
     pthread_mutex_unlock(&gpu->lock);
-    if (missing) {
-        char *ptx;
-        size_t bytes;
-        status = gpuopt_kernel_ptx(row, target, &ptx,
-                                   &bytes); /* called without the lock, as device.h requires */
-        if (!status) {
-            pthread_mutex_lock(&gpu->lock);
-            if (!kernel->function)
-                status = load_text(gpu, row, target, ptx, kernel);
-            pthread_mutex_unlock(&gpu->lock);
-            free(ptx);
-        }
+    char *code = NULL, *ptx = NULL; /* read without the lock, as device.h requires */
+    size_t bytes;
+    if (missing && readable)
+        status = gpuopt_kernel_code(row, gpu->compute_capability, &code, &bytes);
+    if (code) {
+        pthread_mutex_lock(&gpu->lock);
+        status = load_code(gpu, row, code, kernel);
+        missing = !kernel->function;
+        pthread_mutex_unlock(&gpu->lock);
+        free(code);
+    }
+    if (missing && !status)
+        status = gpuopt_kernel_ptx(row, target, &ptx, &bytes);
+    if (ptx) {
+        pthread_mutex_lock(&gpu->lock);
+        if (!kernel->function)
+            status = load_text(gpu, row, target, ptx, kernel);
+        pthread_mutex_unlock(&gpu->lock);
+        free(ptx);
     }
     cuda_undo_relax(mode);
     return status;

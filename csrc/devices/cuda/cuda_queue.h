@@ -44,12 +44,11 @@ struct gpu {
     CUdevice device;
     CUcontext context;
     CUmemoryPool pool;
-    CUmodule
-        modules[DEVICE_IMAGES_MAX]; /* machine code of the embedded images, loaded at first use */
-    bool lacks_code[DEVICE_IMAGES_MAX]; /* the image has no machine code for this GPU */
-    struct device_kernel *kernels;      /* the embedded ones, by index */
-    pthread_mutex_t lock;               /* guards ready, modules, kernels and users' modules */
-    struct ring rings[2];               /* to the GPU, and from it: both directions at once */
+    CUmodule *modules;             /* machine code of the embedded images, loaded at first use */
+    bool refuses_code;             /* the driver cannot load the machine code: PTX serves */
+    struct device_kernel *kernels; /* the embedded ones, by index */
+    pthread_mutex_t lock;          /* guards ready, modules, kernels and users' modules */
+    struct ring rings[2];          /* to the GPU, and from it: both directions at once */
     atomic_bool lost;
     char fault[512]; /* the cause of the loss; written once, before `lost` */
 };
