@@ -97,10 +97,10 @@ void *sim_grow(struct sim_arena *arena, void *old, uint32_t *capacity, uint32_t 
     uint32_t wanted = *capacity ? *capacity * 2 : 16;
     if (wanted < need)
         wanted = need;
-    void *made = sim_arena_alloc(arena, wanted, size);
+    void *made = arena ? sim_arena_alloc(arena, wanted, size) : realloc(old, wanted * size);
     if (!made)
         return NULL;
-    if (old)
+    if (arena && old)
         memcpy(made, old, (size_t)*capacity * size);
     *capacity = wanted;
     return made;

@@ -49,14 +49,12 @@ int sim_order_delays(struct sim_run *run, struct sim_warp *warp, uint32_t pc) {
             ? !is_listed(launch, (const uint64_t[3]){delay.block, delay.warp, delay.access})
             : mixed(x) >= order->limit)
         return 0;
-    if (order->made_count == order->capacity && order->capacity < DELAYS_MOST) {
-        const size_t capacity = order->capacity ? order->capacity * 2 : 64;
-        struct sim_delay *grown = realloc(order->made, capacity * sizeof *grown);
-        if (grown) {
-            order->made = grown;
-            order->capacity = capacity;
-        }
-    }
+    struct sim_delay *made =
+        order->made_count < DELAYS_MOST
+            ? sim_grow(NULL, order->made, &order->capacity, order->made_count + 1, sizeof *made)
+            : NULL;
+    if (made)
+        order->made = made;
     if (order->made_count < order->capacity) {
         const struct sim_where *where = &run->kernel->where[pc];
         int system;

@@ -78,14 +78,11 @@ static struct sim_found *add_slot(struct sim_run *run) {
         run->found_lost++;
         return NULL;
     }
-    if (run->found_count == run->found_capacity) {
-        const uint32_t capacity = run->found_capacity ? run->found_capacity * 2 : 16;
-        struct sim_found *grown = realloc(run->found, capacity * sizeof *grown);
-        if (!grown)
-            return NULL;
-        run->found = grown;
-        run->found_capacity = capacity;
-    }
+    struct sim_found *grown = sim_grow(NULL, run->found, &run->found_capacity,
+                                       (uint32_t)run->found_count + 1, sizeof *grown);
+    if (!grown)
+        return NULL;
+    run->found = grown;
     run->found[run->found_count] = (struct sim_found){.block = UINT64_MAX};
     return &run->found[run->found_count++];
 }

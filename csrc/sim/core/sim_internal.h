@@ -50,7 +50,8 @@ void sim_arena_free(struct sim_arena *arena);
 /* Why an allocation returned NULL: a status, and the end of a sentence that names the purpose. */
 enum sim_status sim_arena_why(const struct sim_arena *arena, char *text, size_t bytes);
 
-/* Replaces `old` by a larger array with room for `need`; NULL when out of memory. */
+/* Replaces `old` by a larger array with room for `need`; NULL when out of memory. The new elements
+ * of an arena are zeroed. Without an arena the array is malloc's, and stays as it is on failure. */
 void *sim_grow(struct sim_arena *arena, void *old, uint32_t *capacity, uint32_t need, size_t size);
 uint32_t sim_hash(const char *text, size_t length);
 
@@ -596,9 +597,10 @@ struct sim_gpu {
     const struct sim_preset *preset;
     struct sim_limits limits;
     struct sim_region *regions; /* sorted by base */
-    size_t region_count, region_capacity;
+    size_t region_count;
+    uint32_t region_capacity, freed_capacity;
     struct sim_freed *freed;
-    size_t freed_count, freed_capacity;
+    size_t freed_count;
     uint64_t next_address, used_bytes;
     uint64_t after_bytes; /* of all regions' pages of reads after a write */
     struct sim_texture *textures;

@@ -74,15 +74,12 @@ enum sim_status sim_memory_allocate(struct sim_gpu *gpu, uint64_t bytes, uint64_
         return sim_fail(error, SIM_NO_MEMORY, 0, 0,
                         "cannot allocate %llu simulated bytes: the host's free memory is too small",
                         (unsigned long long)bytes);
-    if (gpu->region_count == gpu->region_capacity) {
-        size_t capacity = gpu->region_capacity ? gpu->region_capacity * 2 : 64;
-        struct sim_region *grown = realloc(gpu->regions, capacity * sizeof *grown);
-        if (!grown)
-            return sim_fail(error, SIM_NO_MEMORY, 0, 0, "out of host memory for %zu allocations",
-                            capacity);
-        gpu->regions = grown;
-        gpu->region_capacity = capacity;
-    }
+    struct sim_region *regions = sim_grow(NULL, gpu->regions, &gpu->region_capacity,
+                                          (uint32_t)gpu->region_count + 1, sizeof *regions);
+    if (!regions)
+        return sim_fail(error, SIM_NO_MEMORY, 0, 0, "out of host memory for %zu allocations",
+                        gpu->region_count + 1);
+    gpu->regions = regions;
     uint64_t base = (gpu->next_address + align - 1) & ~(align - 1);
     struct sim_region region = {.base = base, .bytes = room, .module_owned = (uint8_t)module_owned};
     const uint64_t wide = room < GAP_MOST / 4 ? room * 4 : GAP_MOST,
@@ -106,14 +103,12 @@ enum sim_status sim_memory_allocate(struct sim_gpu *gpu, uint64_t bytes, uint64_
 
 /* Remembers a freed allocation, so that a stale address is recognized. */
 static void keep_freed(struct sim_gpu *gpu, const struct sim_region *region) {
-    if (gpu->freed_count == gpu->freed_capacity && gpu->freed_capacity < FREED_KEPT) {
-        size_t capacity = gpu->freed_capacity ? gpu->freed_capacity * 2 : 64;
-        struct sim_freed *grown = realloc(gpu->freed, capacity * sizeof *grown);
-        if (grown) { /* else a stale access is reported as out of bounds */
-            gpu->freed = grown;
-            gpu->freed_capacity = capacity;
-        }
-    }
+    struct sim_freed *freed = gpu->freed_count < FREED_KEPT
+                                  ? sim_grow(NULL, gpu->freed, &gpu->freed_capacity,
+                                             (uint32_t)gpu->freed_count + 1, sizeof *freed)
+                                  : NULL;
+    if (freed) /* else a stale access is reported as out of bounds */
+        gpu->freed = freed;
     if (gpu->freed_count == gpu->freed_capacity && gpu->freed_count) { /* forget the oldest half */
         gpu->freed_count /= 2;
         memmove(gpu->freed, gpu->freed + gpu->freed_count, gpu->freed_count * sizeof *gpu->freed);

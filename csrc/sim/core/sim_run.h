@@ -251,7 +251,7 @@ struct sim_run {
     uint32_t *muted; /* by instruction, a bit for each kind: found often enough */
     uint32_t found_capacity;
     struct sim_text *texts; /* of finished blocks, see sim_printf.c */
-    size_t text_count, text_capacity;
+    uint32_t text_count, text_capacity;
     uint64_t text_bytes;
     struct sim_release_log *releases; /* sim_races.c */
     struct sim_recorder *recorder;    /* see sim_trace.c; NULL: no recording */
@@ -339,7 +339,7 @@ struct sim_schedule {
     uint64_t last;  /* rank: a delayed warp comes after all others */
     uint64_t limit; /* of 2^64 accesses, how many delay their warp */
     struct sim_delay *made;
-    size_t made_count, capacity;
+    uint32_t made_count, capacity;
 };
 /* Whether the warp is delayed before its access at pc. */
 int sim_order_delays(struct sim_run *run, struct sim_warp *warp, uint32_t pc);

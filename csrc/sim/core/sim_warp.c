@@ -9,27 +9,21 @@
 /* ---- stacks ---- */
 
 int sim_warp_push(struct sim_split *split, uint32_t pc, uint32_t reconverge, uint32_t mask) {
-    if (split->depth == split->capacity) {
-        uint32_t capacity = split->capacity ? split->capacity * 2 : 16;
-        struct sim_entry *grown = realloc(split->stack, capacity * sizeof *grown);
-        if (!grown)
-            return 0;
-        split->stack = grown;
-        split->capacity = capacity;
-    }
+    struct sim_entry *stack =
+        sim_grow(NULL, split->stack, &split->capacity, split->depth + 1, sizeof *stack);
+    if (!stack)
+        return 0;
+    split->stack = stack;
     split->stack[split->depth++] = (struct sim_entry){pc, reconverge, mask};
     return 1;
 }
 
 int sim_warp_push_frame(struct sim_split *split, struct sim_frame frame) {
-    if (split->frame_count == split->frame_capacity) {
-        uint32_t capacity = split->frame_capacity ? split->frame_capacity * 2 : 4;
-        struct sim_frame *grown = realloc(split->frames, capacity * sizeof *grown);
-        if (!grown)
-            return 0;
-        split->frames = grown;
-        split->frame_capacity = capacity;
-    }
+    struct sim_frame *frames = sim_grow(NULL, split->frames, &split->frame_capacity,
+                                        split->frame_count + 1, sizeof *frames);
+    if (!frames)
+        return 0;
+    split->frames = frames;
     split->frames[split->frame_count++] = frame;
     return 1;
 }

@@ -186,14 +186,10 @@ static struct sim_copy *begin(struct sim_worker *w, struct sim_warp *warp,
         memmove(f->copies, f->copies + f->first, f->end * sizeof *f->copies);
         f->first = 0;
     }
-    if (f->end == f->capacity) {
-        const uint32_t capacity = f->capacity ? f->capacity * 2 : 8;
-        struct sim_copy *grown = realloc(f->copies, capacity * sizeof *grown);
-        if (!grown)
-            goto fail;
-        f->copies = grown;
-        f->capacity = capacity;
-    }
+    struct sim_copy *copies = sim_grow(NULL, f->copies, &f->capacity, f->end + 1, sizeof *copies);
+    if (!copies)
+        goto fail;
+    f->copies = copies;
     struct sim_copy *c = &f->copies[f->end++];
     const int bulk = in->op == SIM_OP_BULK;
     c->pc = (uint32_t)(in - w->run->kernel->code);

@@ -362,14 +362,11 @@ static void prune(struct sim_run *run) {
 int sim_printf_note(struct sim_run *run, struct sim_block *block) {
     if (!block->text.bytes)
         return !block->text.lost;
-    if (run->text_count == run->text_capacity) {
-        size_t capacity = run->text_capacity * 2 + 16;
-        struct sim_text *grown = realloc(run->texts, capacity * sizeof *grown);
-        if (!grown)
-            return 0;
-        run->texts = grown;
-        run->text_capacity = capacity;
-    }
+    struct sim_text *texts =
+        sim_grow(NULL, run->texts, &run->text_capacity, run->text_count + 1, sizeof *texts);
+    if (!texts)
+        return 0;
+    run->texts = texts;
     int lost = block->text.lost;
     block->text.block = block->linear;
     run->texts[run->text_count++] = block->text;

@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum { LINE = 4 * SIM_SECTOR, WHOLE = 15, WAYS = 16, FERMI_WAYS = 4, VOLTA = 70, AMPERE = 80 };
-enum { LEAST_ENTRIES = 1024, FIRST_ENTRIES = 256 };
+enum { LEAST_ENTRIES = 1024 };
 #define LOG_BYTES                                                                  \
     (256ull << 20) /* of a wave's record; a warp that has more is recorded in part \
                     */
@@ -34,7 +34,7 @@ struct entry {
 
 struct sim_log {
     struct entry *entries; /* in order of time; once the block has ended, warp by warp */
-    size_t count, capacity;
+    uint32_t count, capacity;
     size_t ends[SIM_MAX_WARPS]; /* entries of a warp; once the block has ended, where they end */
     int lost;                   /* out of memory */
 };
@@ -282,16 +282,13 @@ void sim_caches_line(struct sim_worker *w, uint32_t warp, uint32_t pc, uint64_t 
     line -= c->base;
     if (line >= c->lines || pc >= PCS || log->ends[warp] >= c->most)
         return;
-    if (log->count == log->capacity) {
-        const size_t capacity = log->capacity ? log->capacity * 2 : FIRST_ENTRIES;
-        struct entry *grown = realloc(log->entries, capacity * sizeof *grown);
-        if (!grown) {
-            log->lost = 1;
-            return;
-        }
-        log->entries = grown;
-        log->capacity = capacity;
+    struct entry *entries =
+        sim_grow(NULL, log->entries, &log->capacity, log->count + 1, sizeof *entries);
+    if (!entries) {
+        log->lost = 1;
+        return;
     }
+    log->entries = entries;
     log->entries[log->count++] = (struct entry){(uint32_t)line,   pc & (PCS - 1), sectors & WHOLE,
                                                 c->paths[pc] & 7, first != 0,     warp & 31};
     log->ends[warp]++;

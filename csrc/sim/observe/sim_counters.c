@@ -570,25 +570,23 @@ static int same_line(const struct sim_line *line, const char *file, unsigned num
     return line->file == file && line->line == number && (file || line->ptx_line == ptx);
 }
 
-static struct sim_line *line_of(struct sim_report *report, size_t *capacity, const char *file,
+/* Appends a row to an array of `count`; NULL when out of memory. */
+static struct sim_line *add_line(struct sim_line **lines, size_t *count, uint32_t *capacity,
+                                 const char *file, unsigned number, unsigned ptx) {
+    struct sim_line *grown = sim_grow(NULL, *lines, capacity, (uint32_t)*count + 1, sizeof *grown);
+    if (!grown)
+        return NULL;
+    *lines = grown;
+    grown[*count] = (struct sim_line){.file = file, .line = number, .ptx_line = ptx};
+    return &grown[(*count)++];
+}
+
+static struct sim_line *line_of(struct sim_report *report, uint32_t *capacity, const char *file,
                                 unsigned number, unsigned ptx) {
     for (size_t i = report->line_count; i-- > 0;)
         if (same_line(&report->lines[i], file, number, ptx))
             return &report->lines[i];
-    if (report->line_count == *capacity) {
-        size_t wanted = *capacity ? *capacity * 2 : 64;
-        struct sim_line *grown = realloc(report->lines, wanted * sizeof *grown);
-        if (!grown)
-            return NULL;
-        report->lines = grown;
-        *capacity = wanted;
-    }
-    struct sim_line *made = &report->lines[report->line_count++];
-    memset(made, 0, sizeof *made);
-    made->file = file;
-    made->line = number;
-    made->ptx_line = ptx;
-    return made;
+    return add_line(&report->lines, &report->line_count, capacity, file, number, ptx);
 }
 
 static int by_place(const void *a, const void *b) {
@@ -603,7 +601,7 @@ static int by_place(const void *a, const void *b) {
 /* The row of an executed statement, whose instructions are adjacent; NULL: there are too many, or
  * no memory. */
 static struct sim_line *statement_of(const struct sim_kernel *k, uint32_t pc, const char *file,
-                                     struct sim_report *report, size_t *capacity) {
+                                     struct sim_report *report, uint32_t *capacity) {
     enum { MOST = 1 << 16 };
     const char *text = k->where[pc].text;
     struct sim_line *last = report->statements + report->statement_count;
@@ -611,20 +609,10 @@ static struct sim_line *statement_of(const struct sim_kernel *k, uint32_t pc, co
         return last - 1;
     if (report->statement_count == MOST)
         return NULL;
-    if (report->statement_count == *capacity) {
-        const size_t wanted = *capacity ? *capacity * 2 : 64;
-        struct sim_line *grown = realloc(report->statements, wanted * sizeof *grown);
-        if (!grown)
-            return NULL;
-        report->statements = grown;
-        *capacity = wanted;
-    }
-    struct sim_line *made = &report->statements[report->statement_count++];
-    memset(made, 0, sizeof *made);
-    made->file = file;
-    made->line = file ? k->where[pc].line : 0;
-    made->ptx_line = k->where[pc].ptx_line;
-    made->text = text; /* of the module, until all are known */
+    struct sim_line *made = add_line(&report->statements, &report->statement_count, capacity, file,
+                                     file ? k->where[pc].line : 0, k->where[pc].ptx_line);
+    if (made)
+        made->text = text; /* of the module, until all are known */
     return made;
 }
 
@@ -661,7 +649,7 @@ static uint64_t lone_sectors(const struct sim_run *run) {
 int sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned count,
                      struct sim_report *report) {
     const struct sim_kernel *k = run->kernel;
-    size_t capacity = 0, statements = 0;
+    uint32_t capacity = 0, statements = 0;
     if (run->caches && sim_caches_lost(run))
         return 0;
     report->spread.lone_sectors = lone_sectors(run);

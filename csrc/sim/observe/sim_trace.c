@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_MOST = SIM_STATEMENT_BYTES - 1, FIRST_EVENTS = 1024 };
+enum { TEXT_MOST = SIM_STATEMENT_BYTES - 1 };
 
 struct sim_recorder {
     const struct sim_kernel *kernel;
@@ -15,7 +15,7 @@ struct sim_recorder {
     uint64_t linear; /* index of the block in the grid */
     struct sim_insn *code;
     struct sim_event *events;
-    size_t count, capacity;
+    uint32_t count, capacity;
     int open; /* the newest event belongs to the current instruction */
     struct sim_instruction *instructions;
     uint32_t *index; /* pc to instruction */
@@ -161,17 +161,14 @@ static struct sim_event *add_event(struct sim_recorder *r) {
         r->trace.truncated = 1;
         return NULL;
     }
-    if (r->count == r->capacity) {
-        const size_t capacity = r->capacity ? r->capacity * 2 : FIRST_EVENTS;
-        struct sim_event *grown = realloc(r->events, capacity * sizeof *grown);
-        if (!grown) { /* a shorter trace; the launch itself is correct */
-            r->trace.truncated = 1;
-            r->request.most_events = r->count;
-            return NULL;
-        }
-        r->events = grown;
-        r->capacity = capacity;
+    struct sim_event *events =
+        sim_grow(NULL, r->events, &r->capacity, r->count + 1, sizeof *events);
+    if (!events) { /* a shorter trace; the launch itself is correct */
+        r->trace.truncated = 1;
+        r->request.most_events = r->count;
+        return NULL;
     }
+    r->events = events;
     struct sim_event *e = &r->events[r->count++];
     memset(e, 0, sizeof *e);
     return e;

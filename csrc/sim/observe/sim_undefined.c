@@ -101,14 +101,11 @@ static uint32_t origin_of(struct sim_undefined *u, uint32_t pc, enum sim_finding
         u->origins[pc % ORIGINS_MOST] = made;
         return pc % ORIGINS_MOST;
     }
-    if (u->origin_count == u->origin_capacity) {
-        const uint32_t capacity = u->origin_capacity ? u->origin_capacity * 2 : 4;
-        struct origin *grown = realloc(u->origins, capacity * sizeof *grown);
-        if (!grown)
-            return UINT32_MAX;
-        u->origins = grown;
-        u->origin_capacity = capacity;
-    }
+    struct origin *origins =
+        sim_grow(NULL, u->origins, &u->origin_capacity, u->origin_count + 1, sizeof *origins);
+    if (!origins)
+        return UINT32_MAX;
+    u->origins = origins;
     u->origins[u->origin_count] = made;
     return u->origin_count++;
 }
