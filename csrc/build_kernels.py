@@ -203,10 +203,12 @@ def front_end(code):
 def relatives(code):
     """Return a number that is equal for architectures whose machine code is compressed together.
 
-    Code for one major version, or for 10.0 and later, differs little: a second architecture adds
-    a third of its own bytes to the stream, and as little time to the decompression.
+    Code for one major version, or for 10.0 and 11.0, differs little: the second architecture adds a
+    third of its own bytes to the stream, and as little time to the decompression. Code for 12.0 has
+    nothing in common with theirs.
     """
-    return min(int(code.rstrip("af")) // 10, 10)
+    major = int(code.rstrip("af")) // 10
+    return {11: 10}.get(major, major)
 
 
 # --- the toolkit

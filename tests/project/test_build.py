@@ -353,14 +353,14 @@ def test_every_image_s_machine_code_is_found_in_its_stream(build, tmp_path, monk
         output.write_text(f"{code} {text.count('.entry')} {text}")
 
     monkeypatch.setattr(build, "run_tool", assembled)
-    codes = ("75", "80", "86", "90a", "100", "120")
+    codes = ("75", "80", "86", "90a", "100", "110", "120")
     made = build.assemble(compiler, texts, table, codes)
     assert sorted(members for number, members, _, _ in made if number) == [
-        ["100", "120"], ["75"], ["80", "86"], ["90a"],
+        ["100", "110"], ["120"], ["75"], ["80", "86"], ["90a"],
     ]  # fmt: skip
     build.write_table(tmp_path, packed, table, codes, made)
     listed = (tmp_path / "images.def").read_text()
-    shown = ["75, 0", "80, 0", "86, 0", "90, 1", "100, 0", "120, 0"]
+    shown = ["75, 0", "80, 0", "86, 0", "90, 1", "100, 0", "110, 0", "120, 0"]
     assert re.findall(r"CODE\((.*)\)", listed) == shown
     numbers = [[int(each) for each in re.findall(r"\d+", line)] for line in listed.split("\n")]
     lines = list(zip(listed.split("\n"), numbers, strict=True))
