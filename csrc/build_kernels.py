@@ -395,7 +395,7 @@ class Compiler:
         return [ccache, self.tools.nvcc] if ccache else [self.tools.nvcc]
 
     def machine_code(self, name, text, code):
-        """Assemble a PTX text for an architecture; return the cubin's path."""
+        """Assemble a PTX text, named by its first kernel, for an architecture; return the path."""
         output = self.folder / f"{name}.{code}.cubin"
         command = [self.tools.nvcc.parent / "ptxas", f"-arch=sm_{code}", "-m64"]
 
@@ -463,7 +463,7 @@ def assemble(compiler, texts, table, codes):
     def make(number, stem, code):
         common, kernels = split(texts[stem, front_end(code)], PTX_TARGETS[LEAST][0])
         text = module(common, [kernels[name] for name in names[number]])
-        return compiler.machine_code(f"{stem}-{number}", text, code)
+        return compiler.machine_code(names[number][0], text, code)
 
     with timed(f"machine code for {' '.join(codes)}"), ThreadPoolExecutor(os.cpu_count()) as pool:
         tasks = {
@@ -473,9 +473,9 @@ def assemble(compiler, texts, table, codes):
         cubins = finished(pool, tasks)
         streams = {
             (number, first): pool.submit(
-                compiler.stream, f"{stem}-{number}.{first}", [cubins[number, c] for c in members]
+                compiler.stream, f"{names[number][0]}.{first}", [cubins[number, c] for c in members]
             )
-            for number, stem in images for first, members in related.items()
+            for number, _ in images for first, members in related.items()
         }  # fmt: skip
         streams = finished(pool, streams)
     return [
