@@ -81,7 +81,7 @@ class Toolkit(NamedTuple):
 
     @property
     def name(self):
-        """What made the kernels, as users read it."""
+        """Return the compiler of the kernels as users read it."""
         return f"nvcc {self.version[2]}"
 
 
