@@ -163,16 +163,16 @@ def test_rows_with_gaps_in_chunks(rows, columns, rng):
     assert launch.grid[0] > -(-rows // 64)  # chunks, whose results the last blocks combine
 
 
-@pytest.mark.parametrize(("rows", "columns", "launches"), [(4001, 640, 1), (40_001, 128, 2)])
-def test_chunks_of_columns(rows, columns, launches, rng):
-    """The last blocks combine few partial results; a second launch combines many."""
+@pytest.mark.parametrize(("rows", "columns"), [(4001, 640), (40_001, 128)])
+def test_chunks_of_columns(rows, columns, rng):
+    """The last blocks combine partial results; a second launch would cost more."""
     array = (rng.random((rows, columns)) * 1000 - 300).astype("f4")
     x = gpuopt.asarray(array, device="sim:h200")
     for op in ("sum", "min", "any", "argmax"):
         for _ in range(2):  # the counters are ready for the next call
             counted = gpuopt.profile(gpuopt.reduce, x, op, axis=0)
             compare(counted.result, array, op, axis=0)
-    assert len(counted.launches) == launches
+    assert len(counted.launches) == 1
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
