@@ -53,6 +53,7 @@ CUDA_WHEELS = [
 ]
 NVCC_OPTIONS = ["-std=c++17", "-O3", "-Xcompiler=-w"]
 IMAGE = 1 << 20  # bytes of PTX for 7.5 of the kernels whose machine code is one module
+RUN = 4  # images of one file whose machine code is compressed together: a seventh less than alone
 # Instructions have 16 bytes, in which the same fields lie at the same places: 5% fewer bytes.
 CODE_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "lc": 0, "lp": 4, "pb": 4}]
 
@@ -449,8 +450,8 @@ def compile_all(compiler, codes, fronts):
 def assemble(compiler, texts, table, codes):
     """Make the machine code of every image.
 
-    Returns [(image's number, its architectures, the bytes of each one's code, their stream)]: a
-    stream for each group of related architectures.
+    Returns [([(image's number, architecture, bytes of its code)], their stream)]: a stream for each
+    run of images of one file and each group of related architectures.
     """
     names = [[] for _ in table["images"]]
     for name, number, _ in table["kernels"]:
@@ -458,7 +459,15 @@ def assemble(compiler, texts, table, codes):
     related = {}
     for code in codes:
         related.setdefault(relatives(code), []).append(code)
-    images = [(number, stem) for number, (stem, _) in enumerate(table["images"])]
+    images, files = [(number, stem) for number, (stem, _) in enumerate(table["images"])], {}
+    for number, stem in images:
+        files.setdefault(stem, []).append(number)
+    keys = [
+        tuple((number, code) for number in numbers[first : first + RUN] for code in members)
+        for numbers in files.values()
+        for first in range(0, len(numbers), RUN)
+        for members in related.values()
+    ]
 
     def make(number, stem, code):
         common, kernels = split(texts[stem, front_end(code)], PTX_TARGETS[LEAST][0])
@@ -472,17 +481,19 @@ def assemble(compiler, texts, table, codes):
         }  # fmt: skip
         cubins = finished(pool, tasks)
         streams = {
-            (number, first): pool.submit(
-                compiler.stream, f"{names[number][0]}.{first}", [cubins[number, c] for c in members]
+            key: pool.submit(
+                compiler.stream,
+                f"{names[key[0][0]][0]}.{relatives(key[0][1])}",
+                [cubins[each] for each in key],
             )
-            for number, _ in images for first, members in related.items()
-        }  # fmt: skip
+            for key in keys
+        }
         streams = finished(pool, streams)
     return [
-        (number, members, [cubins[number, c].stat().st_size for c in members], path.read_bytes())
-        for (number, first), path in streams.items()
-        for members in [related[first]]
-    ]
+        ([(number, code, cubins[number, code].stat().st_size) for number, code in key],
+         path.read_bytes())
+        for key, path in streams.items()
+    ]  # fmt: skip
 
 
 # --- the archive of texts and machine code
@@ -586,9 +597,10 @@ def write_table(folder, packed, table, codes=(), machine_code=()):
         return len(blocks) - 1
 
     sources = [append(lzma.compress(source), len(source)), 0, len(source)]
-    for number, members, sizes, stream in machine_code:
-        block = append(stream, sum(sizes))
-        for code, offset, size in zip(members, accumulate(sizes, initial=0), sizes, strict=False):
+    for content, stream in machine_code:
+        offsets = [*accumulate((size for _, _, size in content), initial=0)]
+        block = append(stream, offsets[-1])
+        for (number, code, size), offset in zip(content, offsets, strict=False):
             codes_of[number][codes.index(code)] = [block, offset, size]
     lines = [
         "/* Made by csrc/build_kernels.py: images, their kernels by name, the source's text. */"

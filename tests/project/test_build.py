@@ -355,7 +355,7 @@ def test_every_image_s_machine_code_is_found_in_its_stream(build, tmp_path, monk
     monkeypatch.setattr(build, "run_tool", assembled)
     codes = ("75", "80", "86", "90a", "100", "110", "120")
     made = build.assemble(compiler, texts, table, codes)
-    assert sorted(members for number, members, _, _ in made if number) == [
+    assert sorted([code for number, code, _ in content if number] for content, _ in made) == [
         ["100", "110"], ["120"], ["75"], ["80", "86"], ["90a"],
     ]  # fmt: skip
     build.write_table(tmp_path, packed, table, codes, made)
