@@ -190,12 +190,19 @@ static enum status plan_ladder(struct ops_queue *queue, const struct ops_choice 
 
 /* Estimated cycles of a multiprocessor. Where no tiling fits, rung 7 is left, whose tiles of
  * float64 do not fit either. */
-static double ladder_cost(const struct ops_choice *choice, const struct work *work, uint64_t k) {
+static double ladder_cost(const struct ops_choice *choice, const struct work *work,
+                          const uint64_t *numbers) {
     const bool is_wide = choice->signature->items == DTYPE_float64;
     const double rate = (double)ops_fixed(matmul, ladder_rate) / (is_wide ? 2 : 1);
     if (!work->tiling && is_wide)
         return INFINITY;
-    return ops_fixed(matmul, ladder_cycles) + work->cost / 1000 * (double)k / rate;
+    const double joined = /* one after the other, of a tile */
+        work->chunks ? (double)work->chunks / (double)(work->tiles - work->whole) : 0;
+    enum { WORD = 16 }; /* bytes; rows that words do not fill are stored by elements */
+    const uint64_t stores = numbers[1] * dtype_size(choice->signature->items) % WORD ? 2 : 1;
+    const double steps = (double)(numbers[2] + stores * ops_fixed(matmul, ladder_steps));
+    return ops_fixed(matmul, ladder_cycles) + joined * ops_fixed(matmul, chunk_cycles) +
+           work->cost / 1000 * steps / rate;
 }
 
 /* Plans copies of operands in other layouts, and a rung of the ladder, where that is cheaper than
@@ -206,7 +213,7 @@ static enum status plan_copied(struct ops_queue *queue, const struct ops_choice 
     struct ops_choice copied = *choice;
     struct work work;
     copied = fitting(queue, &copied, problem->numbers, &work);
-    if (!work.tiling || ladder_cost(&copied, &work, problem->numbers[2]) +
+    if (!work.tiling || ladder_cost(&copied, &work, problem->numbers) +
                                 ops_matmul_copy_cost(queue, choice, problem) >=
                             way->cost)
         return STATUS_OK;
@@ -240,7 +247,7 @@ enum status ops_matmul_plan(struct ops_queue *queue, const struct ops_choice *ch
             if (status || plan->step_count)
                 return status;
         }
-        if (general || !plain || way.cost < ladder_cost(choice, &work, problem->numbers[2]))
+        if (general || !plain || way.cost < ladder_cost(choice, &work, problem->numbers))
             return ops_matmul_plan_way(queue, choice, problem, &way, plan);
     }
     return plan_ladder(queue, choice, problem, fits, work, plan);

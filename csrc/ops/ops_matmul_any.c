@@ -208,10 +208,18 @@ static void try_patches(const struct machine *machine, const struct matmul_plan 
     const double bytes = (double)((rows + columns) * deep * machine->item);
     const double layer = greater(warps * issued + ops_fixed(matmul, barrier_cycles),
                                  bytes / ops_fixed(matmul, cache_bytes_per_cycle));
+    /* A warp covers 2^across_bits patches of a row, and stores to as many columns, or to the other
+     * rows: as many runs of memory. */
+    const bool down = plan->c_row == 1 && plan->c_column != 1;
+    const unsigned patches_across = 1u << shape->across_bits;
+    const double runs = down ? patches_across : (double)WARP / patches_across;
+    const uint64_t unit = (down ? plan->m : plan->n) % wide ? 1 : wide;
+    const double stores = (double)(rows * columns) / (double)(4 * WARP * unit) *
+                          (runs * ops_fixed(matmul, run_cycles) + ops_fixed(matmul, store_cycles));
     const double busy = rounds_of(machine, (double)way.blocks, 1) *
-                        (ops_fixed(matmul, start_cycles) + layers * layer);
+                        (ops_fixed(matmul, start_cycles) + layers * layer + stores);
     const double waits = rounds_of(machine, (double)way.blocks, patch.resident) *
-                         (ops_fixed(matmul, patch_cycles) +
+                         (ops_fixed(matmul, patch_cycles) + stores +
                           layers * greater(ops_fixed(matmul, layer_cycles), layer));
     way.cost = greater(greater(busy, waits), memory_cost(machine, plan)) + join_cost(machine, plan);
     if (way.shared_bytes > machine->shared_most)
@@ -386,7 +394,7 @@ double ops_matmul_copy_cost(const struct ops_queue *queue, const struct ops_choi
                          (copies_b(&plan) ? (double)plan.k * (double)plan.n : 0);
     if (plan.axis_count)
         return INFINITY;
-    return (copies_a(&plan) + copies_b(&plan)) * (double)ops_fixed(matmul, start_cycles) +
+    return (copies_a(&plan) + copies_b(&plan)) * (double)ops_fixed(matmul, copy_cycles) +
            2 * items * (double)machine.item /
                (ops_fixed(matmul, bytes_per_cycle) * machine.multiprocessors);
 }
