@@ -65,7 +65,9 @@ print(json.dumps([free, step, held, *told]))
     free, step, held, text, asked, left = told
     assert 10 <= held <= 24  # other processes take and return memory meanwhile
     assert asked == step and left < step
-    assert "3 of the host's" in text and "device='cpu'" in text
+    assert "device='cpu'" in text
+    if (held // 2 + 1) * step <= free["sim:v100"]:  # the host ends before that GPU
+        assert "3 of the host's" in text
     assert free["sim:h200"] > 0
 
 

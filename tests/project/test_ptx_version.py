@@ -13,7 +13,8 @@ from gpuopt import _core
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "csrc"))
-from build_kernels import PTX_TARGETS, units  # noqa: E402
+from build_kernels import PTX_TARGETS  # noqa: E402
+from split_ptx import units  # noqa: E402
 
 
 def whole_texts(target):

@@ -291,9 +291,10 @@ struct sim_lane_op {
     sim_lane_fn plain, wide; /* portable, and for AVX2 with FMA */
 };
 extern const struct sim_lane_op sim_lane_ops[];
-/* A half as a number, and the half that is nearest to a float's bits. */
+/* A half as a number, and the half that is nearest to a float's bits or the next toward zero. */
 double sim_half_value(uint16_t h);
 uint16_t sim_half_nearest(uint32_t bits);
+uint16_t sim_half_toward_zero(uint32_t bits);
 extern const size_t sim_lane_op_count;
 struct sim_lane_alias {
     const char *mnemonic, *target;

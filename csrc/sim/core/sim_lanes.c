@@ -363,6 +363,10 @@ INLINE uint16_t to_f16(double x) { return round_f16(x, 0); }
 INLINE uint16_t to_bf16(double x) { return round_bf16(x, 0); }
 double sim_half_value(uint16_t h) { return from_f16(h); }
 uint16_t sim_half_nearest(uint32_t bits) { return to_f16((double)float_of(bits)); }
+uint16_t sim_half_toward_zero(uint32_t bits) {
+    const double x = (double)float_of(bits);
+    return x == x ? round_f16(x, 1) : small_nan(x, 10);
+}
 
 /* a + b rounded to odd: rounding that to at most 51 bits equals one rounding of the exact sum */
 INLINE double odd_add(double a, double b) {

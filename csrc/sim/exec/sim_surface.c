@@ -64,12 +64,13 @@ static int find_elements(struct sim_request *l, const struct sim_texture **of) {
     return 0;
 }
 
-/* A channel from 32 bits: float16 is rounded, small integers take the nearest value. */
+/* A channel from 32 bits: float16 is rounded toward zero (8,192 values equal an H100's), small
+ * integers take the nearest value. */
 static uint32_t as_channel(const struct sim_texture *t, uint32_t bits) {
     const struct sim_texel_format *format = &sim_texel_formats[t->format];
     const uint32_t width = 8u * format->bytes;
     if (t->format == SIM_TEX_F16)
-        return sim_half_nearest(bits);
+        return sim_half_toward_zero(bits);
     if (width == 32)
         return bits;
     if (!format->is_signed)
