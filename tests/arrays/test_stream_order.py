@@ -21,7 +21,8 @@ SHAPES = [(64, 33), (1000,), (8, 8, 8), (300, 200), (100_000,)]
 def run(fake_cuda, seed, steps, threads, check=True):
     """Run `work` in a process of its own, on the fake driver."""
     code = f"import sys\nsys.path[:0] = [{HERE!r}, {HERE + '/arrays'!r}]\n{PREAMBLE}{PRODUCERS}"
-    code += f"\nimport test_stream_order\ntest_stream_order.work(globals(), {seed}, {steps}, {threads})"
+    code += "\nfrom test_stream_order import work"
+    code += f"\nwork(globals(), {seed}, {steps}, {threads})"
     given = {"GPUOPT_CUDA_DRIVER": fake_cuda(), "GPUOPT_DEVICE": None, "FAKE_CUDA_SLOW": "1"}
     return run_python(code, check=check, **given)
 
