@@ -172,7 +172,7 @@ def test_asynchronous_copies_on_the_simulated_gpu(tmp_path, rng):
     assert "cp.async.cg.shared.global" in ptx.read_text()
     module = gpuopt.load_ptx(ptx, "sim")
     for rung, block, depth, side, dtype in (
-        ("8", "", 8, 128, "float32"), ("9", "", 16, 128, "float32"), ("9", "", 8, 128, "float64"),
+        ("8", "", 8, 128, "float32"), ("9", "", 16, 128, "float32"), ("9", "", 16, 128, "float64"),
         ("10", "_b128", 32, 64, "float32"), ("10", "_b128", 16, 64, "float64"),
     ):  # fmt: skip
         name, dtype = f"matmul_{rung}_matmul_{dtype}_{dtype}{block}", np.dtype(dtype)
@@ -218,6 +218,8 @@ def test_tiles_that_are_cut_make_the_same_products(device, dtype, tiling, rng):
     """Cover one tile and more than a round, chunks of one and of two tiles, a partial first layer
     and rows at any offset.
     """
+    if (device, dtype, tiling) == ("sim:m2090", "float64", 1):
+        pytest.skip("64 KiB of shared memory: more than a block has there")
     shapes = [(130, 200, 140), (128, 64, 128), (64, 1000, 64), (33, 500, 65), (257, 33, 300),
               (400, 24, 520)]  # fmt: skip
     if device == "cuda":
@@ -254,15 +256,16 @@ def test_few_tiles_of_a_deep_product_are_cut_and_the_pieces_joined_without_a_rac
 @pytest.mark.skipif("sim" not in KINDS or bool(KINDS["sim"]), reason="needs the simulated GPU")
 @pytest.mark.parametrize("gpu", ["g80", "gt200"])
 def test_the_default_fits_into_the_shared_memory(gpu, rng):
-    """With 16 KiB per block the default avoids rungs 8 to 12; naming one of them raises."""
+    """With 16 KiB per block the default avoids rungs 8 to 11; naming one of them raises."""
     a, b = rng.standard_normal((70, 45), np.float32), rng.standard_normal((45, 50), np.float32)
     profile = gpuopt.profile(gpuopt.matmul, a, b, device=f"sim:{gpu}")
     assert [launch.kernel for launch in profile.launches] == ["matmul_7_matmul_float32_float32"]
     check(None, profile.result, a, b)
-    for variant in (8, 9, 10, 11, 12):
+    for variant in (8, 9, 10, 11):
         kernel = f"matmul_{variant}"
         with pytest.raises(ValueError, match=rf"{kernel}_.* bytes of shared memory.* 16384 "):
             gpuopt.matmul(a, b, variant=variant, device=f"sim:{gpu}")
+    check(None, gpuopt.matmul(a, b, variant=12, device=f"sim:{gpu}"), a, b)
     a, b = a.astype(float), b.astype(float)
     check(None, gpuopt.matmul(a, b, device=f"sim:{gpu}"), a, b)  # by dot products
     with pytest.raises(ValueError, match=r"matmul_7_.*float64: 16512 bytes of shared memory"):
