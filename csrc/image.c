@@ -71,7 +71,7 @@ static const struct {
 /* Machine code is behind the source text. */
 size_t gpuopt_archive_bytes(size_t *machine_code) {
     const size_t texts = (size_t)blocks[sources.block].offset + blocks[sources.block].packed;
-    *machine_code = (size_t)(gpuopt_archive_end - gpuopt_archive) - texts;
+    *machine_code = (uintptr_t)gpuopt_archive_end - (uintptr_t)gpuopt_archive - texts;
     return texts;
 }
 

@@ -151,7 +151,7 @@ again:
 def test_progress_of_one_long_block_is_estimated_by_the_launch_before():
     kernel = gpuopt.load_ptx(LONG, device="sim")["spin"]
     seen = []
-    for n in (2_000_000, 2_000_001):
+    for n in (20_000_000, 20_000_001):
         thread = threading.Thread(target=kernel, args=(1, 32, n))
         thread.start()
         found = set()
@@ -162,7 +162,7 @@ def test_progress_of_one_long_block_is_estimated_by_the_launch_before():
     assert {each[:2] for run in seen for each in run} == {(0, 1)}
     assert {each[3] for each in seen[0]} == {0}
     [expected] = {each[3] for each in seen[1]}
-    assert 6_000_000 < expected < 9_000_000
+    assert 60_000_000 < expected < 90_000_000
     assert all(0 < each[2] <= expected + 10 for run in seen for each in run)
     assert gpuopt._core.sim_progress()[:3] == (0, 0, 0)
 

@@ -159,7 +159,7 @@ module = Module(None, "cuda")
 def use():
     got = module.copy(large).get().view(np.int32)
     return want if (got == large).all() else 0
-use()  # the first call allocates what is kept
+use()  # the first call allocates memory that is kept
 live = get("live")
 """
 WAYS = {"in": "", "out": OUT, "pinned": 'fake.fake_cuda_set(b"pinned", 1)\n'}

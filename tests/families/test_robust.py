@@ -328,8 +328,8 @@ def test_ctrl_c_in_a_long_contiguous_run_on_the_cpu():
 @pytest.mark.parametrize(
     "call",
     [
-        'gpuopt.stencil1d(np.ones(100), 1 << 28, variant="serial", device="cpu")',
-        'gpuopt.stencil1d(np.ones(100), 1 << 28, variant="openmp", device="cpu")',
+        'gpuopt.stencil1d(np.ones(100), 1 << 28, mode="wrap", variant="serial", device="cpu")',
+        'gpuopt.stencil1d(np.ones(100), 1 << 28, mode="wrap", variant="openmp", device="cpu")',
         'gpuopt.matmul(long[None], long[:, None], variant="serial", device="cpu")',
     ],
     ids=["stencil-serial", "stencil-openmp", "product-serial"],

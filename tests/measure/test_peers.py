@@ -307,6 +307,7 @@ def test_a_benchs_peers_are_on_its_gpu_and_give_its_memory_back(monkeypatch):
     )
     monkeypatch.setattr(bench, "_ours", lambda work, given, device: ours(work, given, cpu))
     monkeypatch.setattr(bench, "_kernels", lambda *work: None)
+    monkeypatch.setattr(bench._core, "wait", lambda *stream: None)
     title = next(each.title for each in workloads.works("cuda", quick=True) if each.group == "sum")
     found = gpuopt.bench("cuda:1", quick=True, only=[title], peers=["PyTorch"])
     (row,) = found.rows
