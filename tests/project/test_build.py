@@ -334,7 +334,7 @@ def test_blocks_of_the_archive_are_bounded_and_keep_a_kernel_s_texts_together(bu
     sizes = [100, archive.BLOCK - 100, 1, 3 * archive.BLOCK, 5]
     rows = [row for size in sizes for row in archive.add("a" * size, "b")]
     assert [row[0] for row in rows] == [0, 0, 1, 1, 1, 1, 2, 2, 3, 3]
-    streams, blocks = archive.compressed()
+    streams, blocks = archive.compressed(6)
     for (block, offset, size), text in zip(rows[::2], sizes, strict=True):
         start, count, _ = blocks[block]
         assert lzma.decompress(streams[start : start + count])[offset:][:size] == b"a" * text
