@@ -24,6 +24,7 @@ from scipy.stats import spearmanr
 
 import gpuopt
 from gpuopt.catalog.figures import FIGURES
+from gpuopt.experiments.coalescing import DECK
 from gpuopt.measure.reference_times import FOLDER
 from gpuopt.observe import timing
 from gpuopt.observe.prediction import predict_launches
@@ -64,19 +65,11 @@ def _decks() -> Iterator[Row]:
         names = [
             each.name for each in gpuopt.experiments.coalescing(3 << 20, device="sim:g80").rows
         ]
-    deck = {
-        "coalesced": 356,
-        "idle threads": 357,
-        "permuted": 3494,
-        "misaligned by 1": 3494,
-        "float3": 3302,
-        "float3, shared memory": 359,
-    }
     samples: dict[str, Any] = {}  # a profile samples the first launch of each kernel
     for name, launch in zip(names, counted.launches, strict=True):
         sample = samples.setdefault(launch.kernel, launch.sample)
-        if name in deck:
-            yield Row("deck's g8x", name, [replace(launch, sample=sample)], deck[name])
+        if name in DECK:
+            yield Row("deck's g8x", name, [replace(launch, sample=sample)], DECK[name])
 
 
 def _h200() -> Iterator[Row]:

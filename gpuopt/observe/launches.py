@@ -330,13 +330,18 @@ def blocks_of(launch: Launch) -> str:
     return f"{blocks:,} block{'s' * (blocks != 1)} of {prod(launch.block):,}"
 
 
+def shared_of(launch: Launch, unit: str = "") -> str:
+    """Return the bytes of shared memory of a block, and how many of them are static."""
+    shared = launch.static_shared_bytes + launch.shared_bytes
+    return f"{shared:,}{unit} ({launch.static_shared_bytes:,} static)"
+
+
 def resources_of(launch: Launch) -> str:
     """Return the registers, the shared memory and the busy multiprocessors of a launch."""
-    shared = launch.static_shared_bytes + launch.shared_bytes
     busy, every = launch.busy
     return (
-        f"{launch.registers} registers (estimated), {shared:,} bytes shared "
-        f"({launch.static_shared_bytes:,} static), {busy} of {every} multiprocessors busy"
+        f"{launch.registers} registers (estimated), {shared_of(launch, ' bytes shared')}, "
+        f"{busy} of {every} multiprocessors busy"
     )
 
 

@@ -35,6 +35,7 @@ from gpuopt.observe.launches import (
     blocks_of,
     launch_of,
     resources_of,
+    shared_of,
     values_of,
 )
 from gpuopt.observe.prediction import Prediction, predict_launches, verdicts_of
@@ -530,14 +531,13 @@ class Profile:
             Column("limiter", "limited by", left=True),
             Column("achieved_occupancy", "achieved", ".0%"),
             Column("registers", "registers"),
-            Column("static_shared_bytes", "static shared"),
-            Column("shared_bytes", "dynamic shared"),
+            Column("shared", "bytes shared"),
             Column("busy", "multiprocessors busy"),
             Column("verdict", "limiter, by a model", left=True),
         ]
         records = [
             vars(each)
-            | {"blocks": prod(each.grid), "threads": prod(each.block)}
+            | {"blocks": prod(each.grid), "threads": prod(each.block), "shared": shared_of(each)}
             | {"busy": "{} of {}".format(*each.busy), "verdict": verdict}
             for each, verdict in list(zip(self.launches, self.verdicts(), strict=True))[
                 :LAUNCHES_MOST

@@ -13,6 +13,7 @@ import pytest
 import gpuopt
 from gpuopt import _core
 from gpuopt.catalog.figures import FIGURES
+from gpuopt.experiments.coalescing import DECK
 from gpuopt.observe import scoreboard, timing
 
 OFF = 0.25  # the bar: every row
@@ -87,15 +88,7 @@ def test_coalescing_of_the_g8x():
         name: 4e6 * (each.seconds - first) + 1e6 * first
         for name, each in zip(names, launches, strict=True)
     }
-    deck = {
-        "coalesced": 356,
-        "idle threads": 357,
-        "permuted": 3494,
-        "misaligned by 1": 3494,
-        "float3": 3302,
-        "float3, shared memory": 359,
-    }
-    off = {name: abs(found[name] / us - 1) for name, us in deck.items()}
+    off = {name: abs(found[name] / us - 1) for name, us in DECK.items()}
     assert max(off.values()) < OFF, off
     assert median(off.values()) < MEDIAN
 

@@ -121,7 +121,7 @@ def test_stored_outputs_fit_a_page(name):
                 assert max(map(len, text.splitlines()), default=0) <= WIDE, cell.source
             if kind == "text/html" and "<table" in text:
                 head = re.search(r"<tr>.*?</tr>", text, re.S)[0]
-                assert head.count("<th") <= 11, cell.source
+                assert head.count("<th") <= 10, cell.source
 
 
 def test_there_are_notebooks():

@@ -460,6 +460,19 @@ static void block_task(const void *state, uint64_t task, struct cpu_worker *work
         host_stream_end();
 }
 
+/* A matrix of few short rows: gathers its elements, if they can be planned. Not inlined: the 27 KB
+ * of a plan would lie on the stack below the other tasks' buffers. */
+__attribute__((noinline)) static bool gather_all(struct device *device, const struct call *call,
+                                                 int threads, enum status *status) {
+    struct gathers gathers; /* large, so not cleared: find_gathers fills it in */
+    gathers.call = call;
+    if (!find_gathers(&gathers))
+        return false;
+    *status = cpu_team_run(device, threads, ceil_div(gathers.tiles, gathers.together), gather_task,
+                           &gathers);
+    return true;
+}
+
 static enum status cpu_transpose_simd(struct device *device, const struct cpu_kernel *kernel,
                                       void **arguments) {
     const struct turner *turner = kernel->data;
@@ -500,12 +513,10 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
         blocks.at_once = TINY_BYTES / (rows * columns * size);
         return cpu_team_run(device, threads, tasks, many_task, &blocks);
     }
-    struct gathers gathers; /* large, so not cleared: find_gathers fills it in */
-    gathers.call = &blocks.call;
+    enum status status;
     if (!blocks.mesh && blocks.a_matrix == 1 && rows * size < HOST_LINE && columns <= FEW &&
-        find_gathers(&gathers))
-        return cpu_team_run(device, threads, ceil_div(gathers.tiles, gathers.together), gather_task,
-                            &gathers);
+        gather_all(device, &blocks.call, threads, &status))
+        return status;
     return cpu_team_run(device, threads, tasks, block_task, &blocks);
 }
 
