@@ -41,7 +41,7 @@ def heap_bytes():
 
 @pytest.mark.parametrize("device", kinds())
 def test_reference_counts_over_many_calls(device):
-    """No reference to arguments remains after 10^5 valid and 3 * 10^4 failing calls."""
+    """No reference to arguments remains after many valid and failing calls."""
     base = np.arange(64, dtype=np.float32)
     arrays = [base, base[::2], base.astype(">f4"), np.float32(3), base[:0]]
     out, initial, wrong = np.zeros((), np.float32), np.array(2.5), np.array([None])
@@ -91,7 +91,8 @@ def test_reference_counts_over_many_calls(device):
         gc.collect()
         return np.array([sys.getrefcount(each) for each in watched])
 
-    rounds = 34 if device == "sim" else 3400
+    # 40 calls a round; on a GPU that other processes use, one that waits may take 20 ms
+    rounds = {"sim": 34, "cpu": 3400}.get(device, 400)
     work(100)  # caches
     before, blocks, heap = counts(), sys.getallocatedblocks(), heap_bytes()
     work(rounds)
@@ -99,7 +100,7 @@ def test_reference_counts_over_many_calls(device):
     assert sys.getallocatedblocks() - blocks < 500
     if device == "cpu":
         assert heap_bytes() - heap < rounds * 8  # less than malloc's least, once a round
-    # a leak of one reference in one call of a round would be 3,400 of them
+    # a leak of one reference in one call of a round would be one for each round
     assert np.abs(after - before).max() < 100, after - before
     work(100)
     assert np.abs(counts() - after).max() < 20
