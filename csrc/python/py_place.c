@@ -537,6 +537,21 @@ static PyObject *memory_copy_in(struct memory *self, PyObject *array) {
 static PyObject *memory_copy_out(struct memory *self, PyObject *array) {
     return memory_copy(self, array, 0);
 }
+static PyObject *memory_item(struct memory *self, PyObject *dtype) {
+    if (!PyArray_DescrCheck(dtype)) {
+        PyErr_Format(PyExc_TypeError, "dtype: must be a numpy.dtype, not %R", dtype);
+        return NULL;
+    }
+    PyArray_Descr *descr = (PyArray_Descr *)Py_NewRef(dtype);
+    PyObject *array = PyArray_NewFromDescr(&PyArray_Type, descr, 0, NULL, NULL, NULL, 0, NULL);
+    PyObject *done = array ? memory_copy(self, array, 0) : NULL;
+    PyObject *item =
+        done ? PyArray_GETITEM((PyArrayObject *)array, PyArray_BYTES((PyArrayObject *)array))
+             : NULL;
+    Py_XDECREF(done);
+    Py_XDECREF(array);
+    return item;
+}
 static PyObject *memory_lend(struct memory *self, PyObject *nothing) {
     (void)nothing;
     self->lent = true;
@@ -556,6 +571,8 @@ static PyMethodDef memory_methods[] = {
      "copy_in($self, array, /)\n--\n\nCopy a host array to the memory."},
     {"copy_out", (PyCFunction)memory_copy_out, METH_O,
      "copy_out($self, array, /)\n--\n\nCopy the memory to a host array."},
+    {"item", (PyCFunction)memory_item, METH_O,
+     "item($self, dtype, /)\n--\n\nReturn the memory's one element as a Python number."},
     {"lend", (PyCFunction)memory_lend, METH_NOARGS,
      "lend($self, /)\n--\n\nReuse the memory only after the work that any stream has when it is "
      "freed."},

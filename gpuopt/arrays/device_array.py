@@ -128,9 +128,7 @@ class DeviceArray:
         """Return the one element of an array as a Python number."""
         if self.size != 1:
             raise ValueError(f"only an array of one element is a number, not {self.shape}")
-        host = np.empty(self.shape, self.dtype)
-        _memory(self).copy_out(host)
-        return host.item()
+        return _memory(self).item(self._view.dtype)
 
     def __complex__(self) -> complex:
         return complex(self.item())

@@ -341,7 +341,13 @@ def test_results_come_from_the_function_of_pytorchs_compiler(fake_cuda):
             return swift(np.empty(shape, dtype), device_id=at)
         torch._C._dynamo = types.SimpleNamespace(
             guards=types.SimpleNamespace(_empty_strided_cuda=make))
-        torch._C._increment_version = written.append
+        def increment(outs):
+            if outs[0].is_inference():  # has no version
+                raise RuntimeError("outside of inference mode")
+            if outs[0].host.size == 3:
+                raise MemoryError("the counter's")
+            written.append(outs)
+        torch._C._increment_version = increment
         at, x = 0, swift(items[:24].reshape(2, 3, 4))
         gpuopt.transpose(x)
         for axis, shape, strides in (((0, 1, 2), (), ()), (1, (2, 4), (4, 1)), (0, (3, 4), (4, 1))):
@@ -361,9 +367,11 @@ def test_results_come_from_the_function_of_pytorchs_compiler(fake_cuda):
         for _ in range(3):
             assert gpuopt.reduce(x, axis=1, out=out) is out
         assert written.count((out,)) + graph.writes == 3 and (out,) in written
-        out.is_inference = lambda: True  # has no version
+        out.is_inference = lambda: True
         written.clear()
         assert gpuopt.reduce(x, axis=1, out=out) is out and not written
+        with np.testing.assert_raises_regex(MemoryError, "the counter's"):
+            gpuopt.add(swift(items[:3]), 1, out=swift(np.empty(3, items.dtype)))
         """,
     )
 

@@ -323,19 +323,30 @@ static PyObject *new_exchanged(struct py_state *state, const struct known *type,
     return made;
 }
 
-/* Lets autograd detect that saved values were overwritten; inference tensors have no version. */
+/* Lets autograd detect that saved values were overwritten; inference tensors have no version, and
+ * outside of inference mode an increment fails. */
 int py_known_write(struct py_state *state, PyObject *out) {
     const struct known *type = known_of(state->known, out);
     if (!type || !type->exchange)
         return type ? 0 : 1;
     if (type->increment == Py_None)
         return 0;
-    const int counts = is_false(out, state->known->words[WORD_is_inference], true);
-    PyObject *pair = counts > 0 ? PyTuple_Pack(1, out) : NULL;
+    PyObject *pair = PyTuple_Pack(1, out), *error, *value, *traceback;
     PyObject *done = pair ? PyObject_CallFunctionObjArgs(type->increment, pair, NULL) : NULL;
     Py_XDECREF(pair);
     Py_XDECREF(done);
-    return counts == 0 || done ? 0 : -1;
+    if (done)
+        return 0;
+    PyErr_Fetch(&error, &value, &traceback);
+    const int counts = is_false(out, state->known->words[WORD_is_inference], true);
+    if (counts > 0) {
+        PyErr_Restore(error, value, traceback);
+        return -1;
+    }
+    Py_XDECREF(error);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    return counts;
 }
 
 /* The type allocates on the current device: NULL if that is another one. */
