@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,25 @@ def beyond(places: np.ndarray, n: int, mode: str) -> np.ndarray:
     period = 2 * n if mode == "reflect" else max(1, 2 * n - 2)
     there = places % period
     return np.minimum(there, period - 1 - there if mode == "reflect" else period - there) % n
+
+
+class Strip(NamedTuple):
+    """Outputs of a box, and their inputs.
+
+    Attributes
+    ----------
+    box : Box
+        That of the outputs in the result.
+    mode : str
+        The mode with which the inputs are computed.
+    skipped : int or None
+        The results before the outputs, in mode "constant"; None: all results are outputs.
+    """
+
+    box: Box
+    inputs: np.ndarray
+    mode: str
+    skipped: int | None = None
 
 
 @dataclass(frozen=True)
@@ -74,34 +93,57 @@ class BoxedStencil:
         how = {**how, "weights": weights, "axis": axis}
         return cls(source, axis, radius, mode, cval, shape, problem.dtype, how)
 
-    def read(self, box: Box) -> np.ndarray:
-        """Read a box of the result with its halo; "constant" has none beyond the ends."""
-        n = self.source.shape[self.axis]
-        first = box[self.axis].start - (0 if self.mode == "valid" else self.radius)
-        end = first + box[self.axis].stop - box[self.axis].start + 2 * self.radius
-        inside = self._slab(box, max(first, 0), min(end, n))
-        if self.mode in ("constant", "valid") or (first >= 0 and end <= n):
-            return inside
+    def read(self, box: Box) -> list[Strip]:
+        """Read the inputs of a box of the result.
+
+        Outputs whose inputs all exist use them in place; only those near the array's ends need a
+        copy, with the elements that the mode sets beyond.
+        """
+        n, radius = self.source.shape[self.axis], self.radius
+        begin, end = box[self.axis].start, box[self.axis].stop
+        if self.mode == "valid":
+            return [Strip(box, self._slab(box, begin, end + 2 * radius), self.mode)]
+        if (begin, end) == (0, n):
+            return [Strip(box, self._slab(box, 0, n), self.mode)]
+        first, last = max(begin, radius), min(end, n - radius)
+        if first >= last:
+            return [self._edge(box, begin, end)]
+        inside = self._slab(box, first - radius, last + radius)
+        edges = [each for each in ((begin, first), (last, end)) if each[0] < each[1]]
+        return [
+            Strip(self._part(box, first, last), inside, "valid"),
+            *(self._edge(box, *each) for each in edges),
+        ]
+
+    def _edge(self, box: Box, begin: int, end: int) -> Strip:
+        """Read the inputs of outputs some of whose inputs are beyond the array's ends."""
+        n, low, high = self.source.shape[self.axis], begin - self.radius, end + self.radius
+        part = self._part(box, begin, end)
+        inside = self._slab(box, max(low, 0), min(high, n))
+        if self.mode == "constant":
+            return Strip(part, inside, self.mode, begin - max(low, 0))
         sides = []
-        for places in (np.arange(first, min(0, end)), np.arange(max(n, first), end)):
+        for places in (np.arange(low, min(0, high)), np.arange(max(n, low), high)):
             there = beyond(places, n, self.mode)
-            low = int(there.min()) if there.size else 0
-            high = int(there.max()) + 1 if there.size else 0
-            sides.append(np.take(self._slab(box, low, high), there - low, self.axis))
-        return np.concatenate([sides[0], inside, sides[1]], self.axis)
+            least = int(there.min()) if there.size else 0
+            most = int(there.max()) + 1 if there.size else 0
+            sides.append(np.take(self._slab(box, least, most), there - least, self.axis))
+        return Strip(part, np.concatenate([sides[0], inside, sides[1]], self.axis), "valid")
+
+    def _part(self, box: Box, begin: int, end: int) -> Box:
+        return (*box[: self.axis], slice(begin, end), *box[self.axis + 1 :])
 
     def _slab(self, box: Box, begin: int, end: int) -> np.ndarray:
-        return self.source.read((*box[: self.axis], slice(begin, end), *box[self.axis + 1 :]))
+        return self.source.read(self._part(box, begin, end))
 
-    def run(self, block: np.ndarray, box: Box, target: Any, device: str | None = None) -> None:
-        """Compute a box that `read` has read, and store its results in the target's box."""
+    def run(self, strips: list[Strip], target: Any, device: str | None = None) -> None:
+        """Compute the strips of a box, and store their results in the target."""
         how = self.how if device is None else {**self.how, "device": device}
-        outputs = box[self.axis].stop - box[self.axis].start
-        if self.mode != "constant" or block.shape[self.axis] == outputs + 2 * self.radius:
-            store(stencil1d, target, box, self.dtype, block, self.radius, mode="valid", **how)
-            return
-        left = min(self.radius, box[self.axis].start)  # elements of the halo that exist
-        whole = [slice(None)] * len(self.shape)
-        whole[self.axis] = slice(left, left + outputs)
-        found = stencil1d(block, self.radius, mode=self.mode, cval=self.cval, **how)
-        target[box] = found[tuple(whole)]
+        for box, inputs, mode, skipped in strips:
+            how = {**how, "mode": mode, "cval": self.cval}
+            if skipped is None:
+                store(stencil1d, target, box, self.dtype, inputs, self.radius, **how)
+                continue
+            outputs = box[self.axis].stop - box[self.axis].start
+            found = stencil1d(inputs, self.radius, **how)
+            target[box] = found[self._part((slice(None),) * found.ndim, skipped, skipped + outputs)]

@@ -194,7 +194,7 @@ def _stencil1d(
     boxes = _slices(stencil.shape, len(devices))
 
     def work(k: int, device: str) -> None:
-        stencil.run(stencil.read(boxes[k]), boxes[k], target, device)
+        stencil.run(stencil.read(boxes[k]), target, device)
 
     on_each(work, devices[: len(boxes)])
     return result()

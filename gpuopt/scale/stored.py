@@ -218,7 +218,7 @@ def _stencil1d(
     boxes, total = split(work.shape, size, order), count(work.shape, size)
     with overlapped(device) as run:
         for box, read in ahead(work.read, boxes, total, progress, "stencil"):
-            run(work.run, read, box, target)
+            run(work.run, read, target)
     return target
 
 
