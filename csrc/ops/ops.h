@@ -35,6 +35,7 @@ struct ops_step {
 /* A device's queue, with the state that operations keep. One thread at a time. */
 struct ops_queue {
     struct device *device;
+    struct device *copies; /* copies while `device` computes; NULL: not opened yet */
     struct device_info info;
     device_address tickets; /* counters at 0, which every kernel leaves at 0; 0: not allocated */
     device_address kept;    /* OPS_KEPT_BYTES of scratch for short calls; 0: not allocated */
@@ -127,6 +128,8 @@ struct ops_plan {
 /* `which` is as in device.h. */
 enum status ops_open(const struct device_ops *kind, const char *which, struct ops_queue **opened);
 void ops_close(struct ops_queue *queue);
+/* Opens `copies` at its first use. */
+enum status ops_copies(struct ops_queue *queue);
 
 /* Plans the choice for a problem on the device. The first step's values begin with the inputs'
  * addresses, then the output's if there is one; addresses of equal alignment may replace them.

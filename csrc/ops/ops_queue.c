@@ -18,6 +18,18 @@ enum status ops_open(const struct device_ops *kind, const char *which, struct op
     return status;
 }
 
+enum status ops_copies(struct ops_queue *queue) {
+    const char *colon = strchr(queue->info.name, ':');
+    enum status status = STATUS_OK;
+    if (!queue->copies)
+        status = queue->device->ops->open(colon ? colon + 1 : "", &queue->copies);
+    if (!status) {
+        queue->copies->interrupted = queue->device->interrupted;
+        queue->copies->interrupted_state = queue->device->interrupted_state;
+    }
+    return status;
+}
+
 /* The class of a size; OPS_BLOCK_CLASSES if such memory is not kept. The simulated GPU's checks
  * need separate bounds for each array. */
 static unsigned class_of(const struct ops_queue *queue, size_t bytes) {
@@ -109,6 +121,8 @@ void ops_close(struct ops_queue *queue) {
     if (queue->word)
         ops->unpin(queue->device, queue->word);
     forget_blocks(queue);
+    if (queue->copies)
+        ops->close(queue->copies);
     ops->close(queue->device);
     free(queue->ways);
     free(queue);

@@ -6,8 +6,9 @@
 #include <string.h>
 
 enum {
-    STREAM_BYTES = 256 << 20
-}; /* bytes of an array on a GPU at a time; large enough to hide launches */
+    STREAM_BYTES = 256 << 20, /* of an array that one launch reduces; hides the launch */
+    LOAD_CHUNKS = 2 /* copied at once: each copy's beginning and end leave the link idle */
+};
 
 /* Reduces elements on the device. */
 static enum status reduce_there(struct ops_queue *queue, const struct ops_choice *choice,
@@ -84,9 +85,47 @@ static enum status reduce_to(struct ops_queue *queue, const struct ops_choice *c
     return status;
 }
 
-/* Reduces more elements than the device should hold: chunk by chunk through one buffer, then the
- * rung on the chunks' results. The queue's order alone separates the chunks: while one is reduced,
- * the host already fills its buffers with the next. */
+/* Buffers through which an array passes: while one is reduced, the next one is filled. */
+struct stream_buffers {
+    device_address memory;
+    uint64_t count, chunks; /* buffers; chunks of a buffer, which are copied at once */
+};
+
+static enum status stream_buffers(struct ops_queue *queue, struct stream_buffers *buffers) {
+    static const uint64_t tried[][2] = {{2, LOAD_CHUNKS}, {2, 1}, {1, 1}};
+    enum status status = STATUS_NO_DEVICE_MEMORY;
+    for (size_t i = 0; i < sizeof tried / sizeof *tried && status == STATUS_NO_DEVICE_MEMORY; i++) {
+        buffers->count = tried[i][0];
+        buffers->chunks = tried[i][1];
+        status = queue->device->ops->alloc(
+            queue->device, buffers->count * buffers->chunks * STREAM_BYTES, &buffers->memory);
+    }
+    return status;
+}
+
+/* Copies chunks to a buffer by the second queue, and reduces them by the first. */
+static enum status reduce_load(struct ops_queue *queue, const struct ops_choice *choice,
+                               const struct device_source *source, uint64_t n,
+                               device_address buffer, device_address results, bool alone) {
+    const struct reg_signature *given = choice->signature;
+    const size_t item = dtype_size(given->items), result = dtype_size(given->accumulator);
+    const struct device_ops *ops = queue->device->ops;
+    const uint64_t most = STREAM_BYTES / item;
+    enum status status = ops->copy_in(queue->copies, buffer, source, n * item);
+    if (!status && !alone) /* the next copy is to the other buffer, which has been read by then */
+        status = ops->follow(queue->copies, queue->device);
+    if (!status)
+        status = ops->follow(queue->device, queue->copies);
+    for (uint64_t done = 0; done < n && !status; done += most, results += result)
+        status = reduce_to(queue, choice, buffer + done * item, n - done < most ? n - done : most,
+                           results);
+    if (!status && alone)
+        status = ops->follow(queue->copies, queue->device);
+    return status;
+}
+
+/* Reduces more elements than the device should hold: chunk by chunk, then the rung on the chunks'
+ * results. The size of a chunk does not depend on the buffers, nor do the result's bits. */
 static enum status reduce_stream(struct ops_queue *queue, const struct ops_choice *choice,
                                  struct device_source source, uint64_t n, void *accumulator) {
     const struct device_ops *ops = queue->device->ops;
@@ -96,24 +135,33 @@ static enum status reduce_stream(struct ops_queue *queue, const struct ops_choic
     struct ops_choice last = *choice;
     last.signature = reg_signature(choice->family, choice->rung, given->op, given->accumulator,
                                    given->accumulator);
-    device_address buffer = 0, results = 0;
-    enum status status = ops->alloc(queue->device, STREAM_BYTES, &buffer);
+    struct stream_buffers buffers = {0};
+    device_address results = 0;
+    enum status status = stream_buffers(queue, &buffers);
     if (!status)
         status = ops->alloc(queue->device, chunks * result, &results);
-    for (uint64_t chunk = 0; chunk < chunks && !status; chunk++) {
-        const uint64_t count = n - chunk * most < most ? n - chunk * most : most;
-        status = ops->copy_in(queue->device, buffer, &source, count * item);
-        if (!status)
-            status = reduce_to(queue, choice, buffer, count, results + chunk * result);
+    if (!status)
+        status = ops_copies(queue);
+    if (!status)
+        status = ops->follow(queue->copies, queue->device);
+    for (uint64_t chunk = 0; chunk < chunks && !status; chunk += buffers.chunks) {
+        const uint64_t left = n - chunk * most, load = buffers.chunks * most;
+        const uint64_t count = left < load ? left : load;
+        const uint64_t turn = chunk / buffers.chunks % buffers.count;
+        status = reduce_load(queue, choice, &source, count,
+                             buffers.memory + turn * buffers.chunks * STREAM_BYTES,
+                             results + chunk * result, buffers.count == 1);
         if (source.data)
             source.data = (const char *)source.data + count * item;
     }
+    if (status && queue->copies) /* a copy may be in flight */
+        ops->follow(queue->device, queue->copies);
     if (!status)
         status = reduce_there(queue, &last, results, chunks, accumulator);
     if (results)
         ops->free(queue->device, results);
-    if (buffer)
-        ops->free(queue->device, buffer);
+    if (buffers.memory)
+        ops->free(queue->device, buffers.memory);
     return status;
 }
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -78,6 +80,27 @@ def _earlier(op: str, a: Part, b: Part) -> Part:
     return Part(np.where(first, b.values, a.values), np.where(first, b.rest, a.rest))
 
 
+_HASHABLE = (np.dtype, type, str, NoneType)
+
+
+@lru_cache(512, typed=True)
+def _rules(
+    ndim: int, given: np.dtype, op: str, axis: Any, dtype: Any, initial: Any
+) -> tuple[tuple[int, ...], np.dtype]:
+    """Return the reduced axes and the result's dtype; errors are those of `gpuopt.reduce`."""
+    check_op(op)
+    if given.hasobject:
+        raise TypeError(
+            f"array: dtype {given} is not supported: its elements are Python objects; convert "
+            "the array with .astype(numpy.float64)"
+        )
+    axes = axes_of(axis, ndim, op)
+    one = np.ones((1,) * ndim, given)
+    options = {} if initial is ... else {"initial": initial}
+    made = reduce(one, op, axis=axis, keepdims=True, dtype=dtype, device="cpu", **options)
+    return axes, made.dtype
+
+
 @dataclass(frozen=True)
 class Reduction:
     """A reduction of an array of some shape and dtype, to be computed in parts.
@@ -123,18 +146,12 @@ class Reduction:
         how: dict[str, Any],
     ) -> Reduction:
         """Describe a reduction; errors are those of `gpuopt.reduce`."""
-        check_op(op)
-        if given.hasobject:
-            raise TypeError(
-                f"array: dtype {given} is not supported: its elements are Python objects; convert "
-                "the array with .astype(numpy.float64)"
-            )
-        axes = axes_of(axis, len(shape), op)
-        one = np.ones((1,) * len(shape), given)
-        options = {} if initial is ... else {"initial": initial}
-        made = reduce(one, op, axis=axis, keepdims=True, dtype=dtype, device="cpu", **options)
+        kept = isinstance(op, str) and isinstance(axis, (int, tuple, NoneType))
+        kept = kept and isinstance(dtype, _HASHABLE) and initial is ...
+        rules = _rules if kept else _rules.__wrapped__
+        axes, result = rules(len(shape), given, op, axis, dtype, initial)
         flat = op in PLACES and axis is None
-        self = cls(op, shape, axes, flat, keepdims, given, made.dtype, initial, how)
+        self = cls(op, shape, axes, flat, keepdims, given, result, initial, how)
         if not self.count:  # an error now is better than one in the last task
             of_nothing(op, (), self.result, initial)
         return self
@@ -144,11 +161,11 @@ class Reduction:
         """Return the elements per result."""
         return math.prod(self.shape[k] for k in self.axes)
 
-    @property
+    @cached_property
     def _pairs(self) -> bool:
         return self.op in ("sum", "mean") and kind_of(self._wide) in "fc"
 
-    @property
+    @cached_property
     def _wide(self) -> np.dtype:
         """Return the dtype that parts are computed in."""
         kind = kind_of(self.result)
@@ -156,7 +173,7 @@ class Reduction:
             return np.dtype({"f": np.float64, "c": np.complex128}.get(kind, self.result))
         return self.result
 
-    @property
+    @cached_property
     def kept_shape(self) -> tuple[int, ...]:
         """Return the shape of the results with the reduced axes kept."""
         return tuple(1 if k in self.axes else n for k, n in enumerate(self.shape))
@@ -270,7 +287,7 @@ class Reduction:
             wide = reduce(reshaped(wide, flat.shape), "sum", axis=1, dtype=self.result)
         exchange([Move(wide, target)])
 
-    @property
+    @cached_property
     def _wide_on_device(self) -> dict[str, Any]:
         if self.op not in ("sum", "mean", "prod"):
             return {}

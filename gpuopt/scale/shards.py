@@ -115,7 +115,9 @@ def shards_of(value: Any, name: str, devices: Sequence[str] | None) -> Shards:
                 f"{name}[{k}]: is on {view.device}, which `device` does not name: {[*devices]}"
             )
         found.append(view)
-    return Shards(name, found, [asarray(each) for each in value])
+    return Shards(
+        name, found, [each if type(each) is DeviceArray else asarray(each) for each in value]
+    )
 
 
 def serve(family: str, arguments: dict[str, Any], devices: Sequence[str] | None) -> list[Any] | Any:
@@ -172,8 +174,8 @@ def _result(shards: Shards, k: int, found: DeviceArray) -> Any:
 def _joined_on_host(planned: Reduction, shards: Shards, shape: tuple[int, ...]) -> Any:
     """Join parts on the host: a number, or a list of slices of the results."""
     arrays = shards.arrays
-    starts = [[start, *(0 for _ in shards.shape[1:])] for start in shards.ends[:-1]]
     if planned.op in PLACES:
+        starts = [[start, *(0 for _ in shards.shape[1:])] for start in shards.ends[:-1]]
         parts = on_each(lambda k, name: planned.part(arrays[k], starts[k], name), shards.devices)
     else:  # all devices compute before the first one is waited for
         full = [all(each.shape[k] for k in planned.axes) for each in arrays]

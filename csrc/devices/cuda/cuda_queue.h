@@ -19,9 +19,9 @@ enum {
     STAGING_BUFFERS = 2,
     STAGING_BYTES = 4 << 20, /* a pinned buffer: long enough to hide a copy's start-up */
     RING_PARTS = 16,
-    RING_PART_BYTES = 2 << 20,     /* all of them stay in the last-level cache */
-    RING_LEAST = 16 << 20,         /* smaller arrays do not repay the threads */
-    PINNED_PART_BYTES = 256 << 20, /* between two looks for Ctrl-C */
+    RING_PART_BYTES = 2 << 20,   /* all of them stay in the last-level cache */
+    RING_LEAST = 16 << 20,       /* smaller arrays do not repay the threads */
+    PINNED_PART_BYTES = 1 << 30, /* between two looks for Ctrl-C */
 };
 
 struct staging {
