@@ -217,7 +217,7 @@ def _stencil1d(
     size = extents(work.shape, chunks, most, [*reversed(order)])
     boxes, total = split(work.shape, size, order), count(work.shape, size)
     with overlapped(device) as run:
-        for box, read in ahead(work.read, boxes, total, progress, "stencil"):
+        for _, read in ahead(work.read, boxes, total, progress, "stencil"):
             run(work.run, read, target)
     return target
 
