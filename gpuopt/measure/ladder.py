@@ -266,7 +266,7 @@ def _count(
 
 def _predicted(counted: Profile) -> tuple[float, str]:
     """Return the predicted seconds and their bound; 0 and "" where the model has no answer."""
-    told = counted.predicted()
+    told = counted.predicted(how="graph")  # as `_time` measures
     return (told.seconds, told.bound) if told.bound else (0.0, "")
 
 

@@ -12,6 +12,7 @@ Sources: Z. Jia et al., 2018 (control codes); R. Huerta et al., MICRO 2025 (when
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from gpuopt.catalog.figures import Figures
@@ -76,6 +77,15 @@ def walked(
     order = [block for block in sorted(blocks) if runs[block] > EVER]
     place = {block: at for at, block in enumerate(order)}
     warp, taken = _Warp(), dict.fromkeys(order, 0.0)
+    latencies = {
+        "double": DOUBLE,
+        "special": SPECIAL,
+        "conversion": CONVERSION,
+        "shared": figures.shared,
+        "barrier": figures.barrier,
+    }
+    lanes = {"special": figures.special_lanes, "integer": figures.integer_lanes}
+    busy = {pipe: WARP * SCHEDULERS / count for pipe, count in lanes.items()}
     turned: set[tuple[int, int]] = set()
 
     def walk(first: int, last: int) -> None:
@@ -83,7 +93,7 @@ def walked(
             block = order[at]
             begin = warp.now
             for each in blocks[block]:
-                _issue(warp, each, figures, load, shares)
+                _issue(warp, each, latencies, busy, load, shares)
             warp.steps += len(blocks[block])
             taken[block] = warp.now - begin
             back = place.get(blocks[block][-1].target, len(order))
@@ -100,35 +110,71 @@ def walked(
     )
 
 
+class _Traits(NamedTuple):
+    """An instruction's way through the multiprocessor, by its name."""
+
+    pipe: str  # that takes several clocks for a warp, else ""
+    queue: str
+    step: str  # "wait", "copy", "commit", "barrier", "fence"; "": none of these
+    latency: str  # "load", or a key of the table of latencies
+
+
+@lru_cache(1 << 10)
+def _traits(name: str) -> _Traits:
+    pipe, step = pipe_of(name), ""
+    if name.startswith("DEPBAR"):
+        step = "wait"
+    elif name.startswith("LDGSTS"):
+        step = "copy"
+    elif name.startswith("LDGDEPBAR"):
+        step = "commit"
+    elif name.startswith("BAR."):
+        step = "barrier"
+    elif name.startswith("MEMBAR") and "CTA" not in name:
+        step = "fence"
+    latency = "shared"
+    if name.startswith(("LDG", "LD.", "ATOM", "TEX", "LDL")):
+        latency = "load"
+    elif pipe == "f64":
+        latency = "double"
+    elif pipe == "special":
+        latency = "special" if name.startswith("MUFU") else "conversion"
+    return _Traits(pipe if pipe in ("special", "integer") else "", queue_of(name), step, latency)
+
+
 def _issue(
     warp: _Warp,
     each: Instruction,
-    figures: Figures,
+    latencies: Mapping[str, float],
+    busy: Mapping[str, float],
     load: Callable[[int], float],
     shares: Mapping[str, float],
 ) -> None:
     """Issue an instruction, and let it release its scoreboards later."""
     start = warp.now
-    if each.name.startswith("DEPBAR"):  # all but the newest `target` have arrived
+    pipe, queue, step, kind = _traits(each.name)
+    if step == "wait":  # all but the newest `target` have arrived
         for group in warp.groups[: max(0, len(warp.groups) - max(0, each.target))]:
             start = max(start, group)
-    for board in range(NONE - 1):
-        if each.waits >> board & 1:
-            start = max([start, *warp.boards[board]])
-            warp.boards[board] = []
-    pipe = pipe_of(each.name)
-    width = {"special": figures.special_lanes, "integer": figures.integer_lanes}.get(pipe, 0)
-    if width:
+    if each.waits:
+        for board, ends in enumerate(warp.boards):
+            if each.waits >> board & 1 and ends:
+                start = max(start, *ends)
+                ends.clear()
+    if pipe:
         start = max(start, warp.pipes.get(pipe, 0.0))
-        warp.pipes[pipe] = start + WARP * SCHEDULERS / width
-    latency = _latency(each, pipe, figures, load)
-    if queue := queue_of(each.name):  # it need not wait itself, but its result does
+        warp.pipes[pipe] = start + busy[pipe]
+    if step == "copy" or each.writes < NONE - 1:
+        latency = load(each.line) if kind == "load" else latencies[kind]
+    else:
+        latency = 0.0
+    if queue:  # it need not wait itself, but its result does
         free = max(start, warp.pipes.get(queue, 0.0))
         warp.pipes[queue] = free + shares.get(queue, 0.0)
         latency += free - start
-    if each.name.startswith("LDGSTS"):
+    if step == "copy":
         warp.copies.append(start + latency)
-    elif each.name.startswith("LDGDEPBAR"):
+    elif step == "commit":
         warp.groups.append(max(warp.copies, default=start))
         warp.copies = []
     if each.writes < NONE - 1:
@@ -136,25 +182,15 @@ def _issue(
     if each.reads < NONE - 1:
         warp.boards[each.reads].append(start + READ)
     warp.now = start + max(float(each.stall), shares.get("issue", 0.0), 1.0)
-    if each.name.startswith("BAR."):
-        warp.now += figures.barrier
-    elif each.name.startswith("MEMBAR") and "CTA" not in each.name:
+    if step == "barrier":
+        warp.now += latencies["barrier"]
+    elif step == "fence":
         warp.now += FENCE
 
 
+@lru_cache(1 << 10)
 def queue_of(name: str) -> str:
     """Return the queue of a memory instruction: "shared memory", "LSU"; "" for others."""
     if name.startswith(("LDS", "STS", "ATOMS")):
         return "shared memory"
     return "LSU" if name.startswith(("LDG", "STG", "LD.", "ST.", "ATOMG", "RED")) else ""
-
-
-def _latency(each: Instruction, pipe: str, figures: Figures, load: Callable[[int], float]) -> float:
-    """Return the clocks until the result of an instruction of variable latency."""
-    if each.name.startswith(("LDG", "LD.", "ATOM", "TEX", "LDL")):
-        return load(each.line)
-    if pipe == "f64":
-        return DOUBLE
-    if pipe == "special":
-        return SPECIAL if each.name.startswith("MUFU") else CONVERSION
-    return figures.shared

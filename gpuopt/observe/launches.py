@@ -35,18 +35,21 @@ class Statement:
     line, ptx_line : int
     """
 
-    __slots__ = ("_values", "file", "line", "ptx_line", "text")
+    __slots__ = ("_counters", "_values", "file", "line", "ptx_line", "text")
 
     def __init__(
         self, text: str, file: str | None, line: int, ptx_line: int, values: bytes
     ) -> None:
         self.text, self.file, self.line, self.ptx_line = text, file, line, ptx_line
         self._values = values
+        self._counters: Counters | None = None
 
     @property
     def counters(self) -> Counters:
         """The counters."""
-        return Counters(memoryview(self._values).cast("Q").tolist())
+        if self._counters is None:
+            self._counters = Counters(memoryview(self._values).cast("Q").tolist())
+        return self._counters
 
     def __repr__(self) -> str:
         return f"<Statement {self.text!r}, {self.counters.warp_instructions:,} warp instructions>"

@@ -17,7 +17,8 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -84,7 +85,8 @@ class Instruction(NamedTuple):
     target: int = -1
 
 
-class Machine(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Machine:
     """A kernel's machine code.
 
     Attributes
@@ -102,7 +104,32 @@ class Machine(NamedTuple):
     spilled: int
     code: tuple[Instruction, ...]
 
+    @cached_property
+    def places(self) -> tuple[list[tuple[int, Counter[int]]], list[tuple[int, list[int]]]]:
+        """The statements' instructions of each name: line and copies by block, or the blocks.
 
+        A statement has one instruction of a name in the first list, one or several in the second.
+        """
+        found: dict[tuple[str, int], list[int]] = {}
+        for each in self.code:
+            found.setdefault((each.name.partition(".")[0], each.line), []).append(each.block)
+        anchored = [
+            (line, Counter(blocks))
+            for (name, line), blocks in found.items()
+            if _ANCHORS.match(name)
+        ]
+        others = [
+            (line, blocks) for (name, line), blocks in found.items() if not _ANCHORS.match(name)
+        ]
+        return anchored, others
+
+    @cached_property
+    def loops(self) -> list[tuple[int, int]]:
+        """The first and the last block of each loop."""
+        return [(each.target, each.block) for each in self.code if 0 <= each.target <= each.block]
+
+
+@lru_cache(1 << 10)
 def pipe_of(name: str) -> str:
     """Return what executes an instruction: "f32", "integer", "memory", ...; "issue": nothing more.
 
@@ -260,6 +287,7 @@ def machine_of(ptx: str, kernel: str, capability: int) -> Machine | None:
     return Machine(arch, found["registers"], found["spilled"], code)
 
 
+@lru_cache(64)
 def own_ptx(kernel: str) -> str:
     """Return the PTX of one of gpuopt's own kernels, "" for others."""
     try:
@@ -282,24 +310,20 @@ def executions(machine: Machine, counts: Mapping[int, int]) -> list[float]:
     counts : mapping of int to int
         By line of the PTX, how often its statement was executed.
     """
-    places: dict[tuple[str, int], list[int]] = {}  # blocks of a statement's instructions, by name
-    for each in machine.code:
-        places.setdefault((each.name.partition(".")[0], each.line), []).append(each.block)
-    loops = [(each.target, each.block) for each in machine.code if 0 <= each.target <= each.block]
+    anchored, several = machine.places
     entered = max((counts.get(each.line, 0) for each in machine.code if not each.block), default=0)
     votes: dict[int, list[float]] = {}
     others: dict[int, list[float]] = {}
-    for (name, line), found in places.items():
-        count = counts.get(line, 0)
-        if _ANCHORS.match(name):
-            for block, times in _spread(count, Counter(found), loops, entered).items():
-                votes.setdefault(block, []).append(times)
-        else:  # other statements may have several instructions of one name
-            for block in found:
-                others.setdefault(block, []).append(count / len(set(found)))
-    times = {block: median(each) for block, each in others.items()}
-    times |= {block: max(each) for block, each in votes.items()}  # guarded ones are issued, too
-    return [times[each.block] for each in machine.code]
+    for line, copies in anchored:
+        for block, each in _spread(counts.get(line, 0), copies, machine.loops, entered).items():
+            votes.setdefault(block, []).append(each)
+    for line, blocks in several:
+        times = counts.get(line, 0) / len(set(blocks))
+        for block in blocks:
+            others.setdefault(block, []).append(times)
+    found = {block: median(each) for block, each in others.items()}
+    found |= {block: max(each) for block, each in votes.items()}  # guarded ones are issued, too
+    return [found[each.block] for each in machine.code]
 
 
 def _spread(
@@ -326,8 +350,10 @@ def _spread(
     >>> _spread(200.0, {3: 16, 5: 4, 7: 1}, [(3, 3), (5, 5), (7, 7)], 2.0)
     {3: 12.0, 5: 2.0, 7: 0.0}
     """
-    turning = {block for block in copies for first, last in loops if first <= block <= last}
-    if len(copies) == 1 or not turning or not entered:
+    turning: set[int] = set()
+    if len(copies) > 1 and entered:
+        turning = {block for block in copies for first, last in loops if first <= block <= last}
+    if not turning:
         return dict.fromkeys(copies, count / sum(copies.values()))
     found = dict.fromkeys(copies, 0.0)
     rest = count
@@ -345,6 +371,7 @@ def _spread(
     return found
 
 
+@lru_cache(1 << 10)
 def words(name: str) -> int:
     """Return the 32-bit words that a lane's access moves: 4 of "LDS.128"."""
     width = _WIDTH.search(name)

@@ -16,6 +16,7 @@ from gpuopt.observe.timing import ERROR, Gpu, beyond, times_of
 from gpuopt.util.table import Column, Table
 
 NEVER = math.nan
+HOWS = ("queue", "graph")
 BUSY = 0.6  # of the time: a unit is the limit for NVIDIA's Visual Profiler
 _KINDS = {"memory": ("DRAM", "L2", "texture", "LSU", "shared memory"), "compute": ("issue",)}
 _CACHES = "the caches decide: the time is that of perfect ones, the interval's end that of none"
@@ -270,6 +271,7 @@ def predict_launches(
     launches: Iterable[Launch],
     *,
     cold: bool = False,
+    how: str = "queue",
     clock: float | None = None,
     bandwidth: float | None = None,
     multiprocessors: int | None = None,
@@ -279,6 +281,8 @@ def predict_launches(
 
     Without `compiled_code` no machine code is looked at, which ptxas may need a second for.
     """
+    if how not in HOWS:
+        raise ValueError(f"how: {how!r:.40} is not one of {', '.join(map(repr, HOWS))}")
     found: list[LaunchPrediction] = []
     title, samples = "", {}
     for launch in launches:
@@ -294,6 +298,7 @@ def predict_launches(
                 "from a profile that ran in this process, and not from a check or a file"
             )
         start = gpu.figures.next_launch if found else gpu.figures.launch
+        start += gpu.figures.queued if how == "queue" else 0.0
         found.append(_predict(launch, gpu, start, cold, compiled_code))
     if not found:
         raise ValueError("predicted: nothing was launched on a simulated GPU")

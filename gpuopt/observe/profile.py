@@ -311,6 +311,7 @@ class Profile:
         self,
         *,
         cold: bool = False,
+        how: str = "queue",
         clock: float | None = None,
         bandwidth: float | None = None,
         multiprocessors: int | None = None,
@@ -320,11 +321,13 @@ class Profile:
         Raises
         ------
         TypeError, ValueError
-            A figure that is no positive number; nothing was launched, or a profile from a file.
+            A figure that is no positive number; an unknown `how`; nothing was launched, or a
+            profile from a file.
         """
         return predict_launches(
             self.launches,
             cold=cold,
+            how=how,
             clock=clock,
             bandwidth=bandwidth,
             multiprocessors=multiprocessors,

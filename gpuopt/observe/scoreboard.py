@@ -57,6 +57,7 @@ def parse(text: str) -> Statement:
     return Statement(name, kind_of(name), tuple(writes), tuple(reads))
 
 
+@lru_cache(1 << 12)
 def kind_of(name: str) -> str:
     """Return what executes a mnemonic: "free", "integer", "global", "shared", "barrier", ..."""
     if name.startswith(_FREE):

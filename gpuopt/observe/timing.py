@@ -106,13 +106,17 @@ def code_of(launch: Launch, row: dict[str, Any]) -> tuple[machine.Machine | None
     """Return a launch's machine code, and how often each instruction was executed, if known."""
     if row["compute_capability"] < machine.OLDEST:
         return None, ()
-    ptx = launch.ptx.decode("utf-8", "replace") if launch.ptx else machine.own_ptx(launch.kernel)
-    found = machine.machine_of(ptx, launch.kernel, row["compute_capability"]) if ptx else None
+    capability = row["compute_capability"]
+    if launch.ptx:
+        text = launch.ptx.decode("utf-8", "replace")
+        found = machine.machine_of(text, launch.kernel, capability)
+    else:
+        found = machine.own_machine(launch.kernel, capability)
     if not found or not found.code:
         return found, ()
     counts: dict[int, int] = {}
     for each in launch.statements:
-        counts.setdefault(each.ptx_line, each.counters.warp_instructions)
+        counts.setdefault(each.ptx_line, each.counters["warp_instructions"])
     times = machine.executions(found, counts)
     return found, tuple(zip(found.code, times, strict=True))
 
@@ -126,10 +130,9 @@ def _joined_passes(launch: Launch, sample: Sample, code: Code) -> float:
     by_line: dict[int, float] = {}
     for each in launch.statements:
         counted = each.counters
-        requests = counted.shared_load_requests + counted.shared_store_requests
-        wavefronts = counted.shared_load_wavefronts + counted.shared_store_wavefronts
-        if requests:
-            by_line[each.ptx_line] = wavefronts / requests
+        if requests := counted["shared_load_requests"] + counted["shared_store_requests"]:
+            passed = counted["shared_load_wavefronts"] + counted["shared_store_wavefronts"]
+            by_line[each.ptx_line] = passed / requests
     passes = 0.0
     for instruction, count in code:
         if instruction.name.startswith(("LDS", "STS")) and not instruction.name.startswith("LDSM"):

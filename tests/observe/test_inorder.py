@@ -116,7 +116,7 @@ def test_the_walk_decides_where_few_warps_wait_for_each_other():
 }}
 """
     kernel = gpuopt.load_ptx(ptx, device="sim:h100")["chain"]
-    found = gpuopt.predict(kernel, 1, 1, np.ones(1, np.float32))
+    found = gpuopt.predict(kernel, 1, 1, np.ones(1, np.float32), how="graph")
     clocks = (found.seconds - H100.launch) * 1.98e9
     assert found.bound in ("latency", "launch")
     assert 64 * inorder.SPECIAL < clocks < 64 * inorder.SPECIAL + 1000

@@ -387,3 +387,16 @@ def test_slots_are_those_of_the_architecture():
     assert scoreboard.fused(pair) == [False, True]
     assert scoreboard.fused(["ld.shared.u32 %r1, [%r2]", "add.s32 %r3, %r3, %r1"]) == [True, False]
     assert scoreboard.fused(["ld.shared.u32 %r1, [%r2]", "add.s32 %r3, %r3, %r4"]) == [False] * 2
+
+
+def test_a_stream_costs_each_launch_more_than_a_graph():
+    def twice(x):
+        gpuopt.add(x, x, device="sim:h100")
+        gpuopt.add(x, x, device="sim:h100")
+
+    told = gpuopt.profile(twice, np.ones(1 << 10, np.float32), device="sim:h100")
+    more = told.predicted().seconds - told.predicted(how="graph").seconds
+    assert more == pytest.approx(len(told.launches) * FIGURES["h100"].queued)
+    assert told.predicted(how="queue").seconds == told.predicted().seconds
+    with pytest.raises(ValueError, match="how: 'sync' is not one of 'queue', 'graph'"):
+        told.predicted(how="sync")
