@@ -66,6 +66,11 @@ extern const size_t reg_probe_count;
     FAMILY(matmul, matmul)       FAMILY(reduce_axis, reduce_axis)
 /* clang-format on */
 
+enum reg_index { /* in reg_families */
+#define FAMILY(name, file) REG_##name,
+                 REG_FAMILIES(FAMILY)
+#undef FAMILY
+};
 extern const struct reg_family reg_families[];
 extern const size_t reg_family_count;
 

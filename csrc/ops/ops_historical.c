@@ -193,20 +193,22 @@ static enum status plan_matmul(const struct ops_choice *choice, const uint64_t *
 
 enum status ops_historical_plan(struct ops_queue *queue, const struct ops_choice *choice,
                                 const struct ops_problem *problem, struct ops_plan *plan) {
-    const char *family = choice->family->name;
     struct ops_step *step = &plan->steps[0];
-    if (strcmp(family, "reduce") == 0)
+    if (choice->family == &reg_families[REG_reduce])
         return plan_reduce(queue, choice, problem, plan);
     const enum status status = ops_step_on_arrays(queue, choice, problem, plan);
     if (status)
         return status;
-    if (strcmp(family, "transpose") == 0)
+    switch (choice->family - reg_families) {
+    case REG_transpose:
         return plan_transpose(choice, problem->numbers, step);
-    if (strcmp(family, "stencil1d") == 0)
+    case REG_stencil1d:
         return plan_stencil(choice, problem->numbers, step);
-    if (strcmp(family, "add") == 0)
+    case REG_add:
         return plan_add(choice, problem->numbers[0], step);
-    if (strcmp(family, "saxpy") == 0)
+    case REG_saxpy:
         return plan_saxpy(choice, problem->numbers, step);
-    return plan_matmul(choice, problem->numbers, step);
+    default:
+        return plan_matmul(choice, problem->numbers, step);
+    }
 }

@@ -90,7 +90,7 @@ bool ops_reduce_is_single_pass(const struct ops_choice *choice) {
 
 bool ops_reduce_has_free_grid(const struct ops_choice *choice) {
     const struct reg_rung *rung = choice->rung;
-    return strcmp(choice->family->name, "reduce") == 0 && !(rung->flags & RUNG_HOST) &&
+    return choice->family == &reg_families[REG_reduce] && !(rung->flags & RUNG_HOST) &&
            !rung->items_per_thread && rung->number < BULK;
 }
 

@@ -117,7 +117,7 @@ static int read_array(struct py_state *state, PyObject *family, PyObject *array,
     if (!name)
         return -1;
     problem->family = reg_family(name);
-    if (!problem->family || strcmp(name, "reduce") != 0) {
+    if (problem->family != &reg_families[REG_reduce]) {
         PyErr_Format(PyExc_ValueError, "family: '%s' is not a family that works on one array",
                      name);
         return -1;
@@ -245,6 +245,13 @@ static int end(struct bench *self, struct py_unlocked *unlocked, enum status sta
     return status ? -1 : 0;
 }
 
+/* Plans a call: its rung, and the bytes of its result and of the algorithm. */
+static int ask(struct bench *self, const struct py_target *target, struct ops_told *told) {
+    struct py_unlocked unlocked;
+    return begin(self, &unlocked) ||
+           end(self, &unlocked, ops_bench_told(&self->bench, &target->choice, told));
+}
+
 static PyObject *bench_run(struct bench *self, PyObject *arguments, PyObject *keywords) {
     static char *keys[] = {"variant", "block", "tuning", NULL};
     PyObject *variant = NULL, *block = NULL, *given = NULL;
@@ -254,13 +261,9 @@ static PyObject *bench_run(struct bench *self, PyObject *arguments, PyObject *ke
     struct ops_told told;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO$O", keys, &variant, &block,
                                      &given) ||
-        choose(self, variant, block, given, &tuning, &target) || begin(self, &unlocked))
+        choose(self, variant, block, given, &tuning, &target) || ask(self, &target, &told))
         return NULL;
-    enum status status = ops_bench_told(&self->bench, &target.choice, &told);
-    if (end(self, &unlocked, status))
-        return NULL;
-
-    const bool reduces = strcmp(self->problem.family->name, "reduce") == 0;
+    const bool reduces = self->problem.family == &reg_families[REG_reduce];
     const enum dtype accumulator = target.choice.signature->accumulator;
     const enum dtype dtype = reduces ? accumulator : target.choice.signature->items;
     const size_t item = dtype_size(dtype);
@@ -276,7 +279,7 @@ static PyObject *bench_run(struct bench *self, PyObject *arguments, PyObject *ke
     }
     void *data = PyArray_DATA((PyArrayObject *)result);
     const size_t room = (size_t)PyArray_NBYTES((PyArrayObject *)result);
-    status = ops_bench_run(&self->bench, &target.choice, data, room);
+    const enum status status = ops_bench_run(&self->bench, &target.choice, data, room);
     if (end(self, &unlocked, status)) {
         Py_DECREF(result);
         return NULL;
@@ -316,24 +319,20 @@ static PyObject *bench_bytes(struct bench *self, PyObject *arguments, PyObject *
     static char *keys[] = {"variant", "block", NULL};
     PyObject *variant = NULL, *block = NULL;
     struct py_target target;
-    struct py_unlocked unlocked;
     struct ops_told told;
     if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO", keys, &variant, &block) ||
-        choose(self, variant, block, NULL, NULL, &target) || begin(self, &unlocked))
+        choose(self, variant, block, NULL, NULL, &target) || ask(self, &target, &told))
         return NULL;
-    const enum status status = ops_bench_told(&self->bench, &target.choice, &told);
-    return end(self, &unlocked, status) ? NULL : PyLong_FromUnsignedLongLong(told.algorithm_bytes);
+    return PyLong_FromUnsignedLongLong(told.algorithm_bytes);
 }
 
 static PyObject *bench_rung(struct bench *self, PyObject *unused) {
     (void)unused;
     struct py_target target;
-    struct py_unlocked unlocked;
     struct ops_told told;
-    if (choose(self, NULL, NULL, NULL, NULL, &target) || begin(self, &unlocked))
+    if (choose(self, NULL, NULL, NULL, NULL, &target) || ask(self, &target, &told))
         return NULL;
-    const enum status status = ops_bench_told(&self->bench, &target.choice, &told);
-    return end(self, &unlocked, status) ? NULL : PyUnicode_FromString(told.rung->name);
+    return PyUnicode_FromString(told.rung->name);
 }
 
 static PyObject *bench_device(struct bench *self, void *closure) {

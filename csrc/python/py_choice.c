@@ -104,7 +104,7 @@ static const struct reg_signature *find_signature(const struct py_problem *probl
 static const char *remedy(const struct py_problem *problem, const struct reg_rung *rung) {
     return rung->flags & RUNG_HOST ? ""
            : rung->flags & RUNG_LISTING
-               ? strcmp(problem->family->name, "reduce") == 0
+               ? problem->family == &reg_families[REG_reduce]
                      ? "; the deck's sum stays int: pass an int32 array and dtype=np.int32"
                      : "; convert the array to the deck's type"
            : problem->resident ? "; convert the array on its device"
@@ -186,7 +186,7 @@ static void raise_no_rung(const struct reg_family *family, PyObject *variant,
             length += (size_t)PyOS_snprintf(list + length, sizeof list - length, "%s'%s'", comma,
                                             rung->name);
     }
-    const bool axes = strcmp(family->name, "reduce_axis") == 0;
+    const bool axes = family == &reg_families[REG_reduce_axis];
     PyErr_Format(PyExc_ValueError, "variant: %R is not a rung of %s%s%s; use one of %s", variant,
                  axes ? "a reduction along an axis, or of mean, any, all, count, argmin or argmax"
                       : family->name,

@@ -188,7 +188,6 @@ struct sim_statement {
 struct sim_label {
     struct sim_name name;
     uint32_t scope, statement;
-    uint32_t hash_next;
 };
 
 struct sim_label_list {
@@ -483,7 +482,7 @@ struct sim_code_function {
     uint32_t frame_bytes; /* constants first, then registers */
     uint32_t registers_offset, const_offset, const_bytes;
     const uint8_t *constants;
-    uint32_t local_bytes, local_align;
+    uint32_t local_bytes;
     uint32_t scratch; /* offset in local memory: arguments of calls that are no variables */
     uint32_t param_count, return_count;
     uint32_t *param_offsets, *param_sizes, *return_offsets,
@@ -510,7 +509,6 @@ struct sim_kernel {
     uint32_t registers;
     uint32_t *unassigned, unassigned_count; /* slots that the kernel reads and never writes */
     int communicates, recursive, allocates;
-    unsigned kernel_file;
 };
 
 /* sim_rows.c */

@@ -39,7 +39,6 @@ struct sim_split {
     enum sim_split_state state;
     uint32_t barrier;   /* index of the barrier that the split waits at */
     uint32_t wait_mask; /* lanes that a warp-level synchronization waits for */
-    uint32_t synced;    /* the synchronization at this pc is complete: proceed */
     uint32_t patience;  /* communicating instructions since the stack last shrank */
 };
 

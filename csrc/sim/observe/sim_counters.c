@@ -481,9 +481,8 @@ static void add_memory(struct sim_counters *c, const struct sim_insn *in,
                        const struct sim_pc_count *n, const struct sim_cached *cached) {
     const int copy = in->op == SIM_OP_CPASYNC || in->op == SIM_OP_BULK,
               to_global = in->op == SIM_OP_BULK && in->sub == SIM_BULK_OUT;
-    if (in->op == SIM_OP_TEX)
-        c->texture_requests += n->requests;
     if (in->op == SIM_OP_TEX) {
+        c->texture_requests += n->requests;
         c->texture_sectors += n->sectors;
         c->texture_hits += cached->l1_hits;
     }
