@@ -22,8 +22,9 @@ struct host_populate {
     pthread_t threads[HOST_POPULATE_MOST];
 };
 
-/* Starts the threads if pages are unmapped; contents stay. The memory and the struct must live
- * until host_populate_end, which stops them. */
+/* Starts threads that map the pages of a result which arrives later, if some are unmapped: copies
+ * to unmapped pages run at half speed. Contents stay. Memory and struct must live until
+ * host_populate_end, which stops the threads. */
 void host_populate_begin(struct host_populate *populate, void *memory, size_t bytes);
 void host_populate_end(struct host_populate *populate);
 

@@ -12,8 +12,9 @@ import pickle
 import platform
 import sys
 import time
+import zlib
 from collections.abc import Callable
-from datetime import timedelta
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -26,6 +27,7 @@ from gpuopt.arrays.libraries import view_of
 from gpuopt.families.axis_plan import PLACES
 from gpuopt.families.device_calls import asarray
 from gpuopt.scale import nccl
+from gpuopt.scale.arrivals import Arrivals, did_not_answer
 from gpuopt.scale.links import NCCL_LEAST, Move, exchange, flat, rows
 from gpuopt.scale.partials import PART_BYTES, Part, Reduction
 from gpuopt.util.errors import DeviceError
@@ -33,6 +35,12 @@ from gpuopt.util.errors import DeviceError
 TIMEOUT = 60.0  # seconds
 _TAG = 0x6F70
 _OVERHEAD = 1 << 10  # bytes that pickling adds to a message of bytes, at most
+
+
+@cache
+def _closed_key(kind: Any) -> Any:
+    """Return the key of an attribute of MPI communicators, which ends with them."""
+    return kind.Create_keyval()
 
 
 class _Mpi:
@@ -45,7 +53,17 @@ class _Mpi:
         self.group = group
         self.rank, self.size = group.Get_rank(), group.Get_size()
 
+    def _close(self) -> None:
+        """Refuse later calls: messages of this one may still come."""
+        if hasattr(self.group, "Set_attr"):
+            self.group.Set_attr(_closed_key(type(self.group)), True)
+
     def gather(self, message: bytes, timeout: float) -> list[bytes]:
+        if hasattr(self.group, "Get_attr") and self.group.Get_attr(_closed_key(type(self.group))):
+            raise DeviceError(
+                "group: a call on this communicator has timed out, and messages of it may still "
+                "come; pass a new one, which group.Dup() makes on all ranks"
+            )
         sizes = self._exchange(len(message), [None] * self.size, timeout)
         room: list[Any] = [bytearray(size + _OVERHEAD) for size in sizes]
         return self._exchange(message, room, timeout)
@@ -65,42 +83,38 @@ class _Mpi:
             sent |= {rank for rank in others if rank not in sent and going[rank].test()[0]}
             if time.monotonic() > end:
                 silent = [rank for rank in others if rank not in found or rank not in sent]
-                for rank in silent:
-                    for request in (coming[rank], going[rank]):
-                        getattr(request, "Cancel", lambda: None)()
-                raise _silent(silent, timeout)
+                rest = [coming[rank] for rank in others if rank not in found]
+                for request in rest + [going[rank] for rank in others if rank not in sent]:
+                    getattr(request, "Cancel", lambda: None)()
+                self._close()
+                raise DeviceError(did_not_answer(silent, self.size, timeout))
             time.sleep(pause)
             pause = min(2 * pause, 1e-3)
         return [found[rank] for rank in range(self.size)]
 
 
 class _Torch:
-    """A group of torch.distributed, with gloo or NCCL."""
+    """A group of torch.distributed, with any backend."""
 
     def __init__(self, group: Any) -> None:
         self.group, self.distributed = group, sys.modules["torch"].distributed
         self.rank, self.size = group.rank(), group.size()
+        members = str(sorted(self.distributed.get_process_group_ranks(group)))
+        name = f"{self.size}-{zlib.crc32(members.encode()):x}"
+        # PyTorch's own time-out, minutes later, names no rank.
+        store = self.distributed.distributed_c10d._get_default_store()
+        self.arrivals = Arrivals(store, name, self.rank, self.size)
 
     def gather(self, message: bytes, timeout: float) -> list[bytes]:
         found: list[Any] = [None] * self.size
-        if self.distributed.get_backend(self.group) == "gloo":  # NCCL has a watchdog of its own
-            try:
-                self.distributed.monitored_barrier(
-                    self.group, timedelta(seconds=timeout), wait_all_ranks=True
-                )
-            except RuntimeError as error:  # names the ranks
-                raise DeviceError(f"group: {error}") from error
-        self.distributed.all_gather_object(found, message, self.group)
+        try:
+            self.arrivals.meet(timeout)
+            self.distributed.all_gather_object(found, message, self.group)
+        except DeviceError:
+            raise
+        except RuntimeError as error:  # of a connection: a process has ended
+            raise DeviceError(f"group: a rank has probably ended: {error}") from error
         return found
-
-
-def _silent(ranks: list[int], timeout: float) -> DeviceError:
-    several = "s" if len(ranks) > 1 else ""
-    names = ", ".join(map(str, ranks))
-    return DeviceError(
-        f"group: rank{several} {names} did not answer within {timeout:g} s; every rank must make "
-        "the same call (timeout= sets the seconds)"
-    )
 
 
 def _ranks(group: Any) -> _Mpi | _Torch:
