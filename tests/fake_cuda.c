@@ -10,13 +10,14 @@
  *   `result`;
  * - fake_cuda_set(what, value): "version", "devices", "memory" (bytes), "busy" (queries never end,
  * a wait for a stream does after 3 s), "elapsed" (milliseconds between any two events), "owner"
- * (whose any address is), "pinned" (host memory is), "current" (whose context is before any is pushed), "lose" (copies, and an
- * experiment's launches), "frees" (the story tells of memory that is given back), "keeps" (the pool
- * keeps memory that is given back, for nobody, until it is trimmed), "inputs" (the story tells
- * where a kernel's first argument points), "captured" (the stream of which a graph is being made:
- *   the story tells of its memory, a wait for it fails), "foreign" (a stream of another context
- *   than the current one: of "context", a device's number, or 64 more for another context of that
- *   device), "excused" (streams may use memory in any order, as a module's user may ask);
+ * (whose any address is), "pinned" (host memory is), "current" (whose context is before any is
+ * pushed), "lose" (copies, and an experiment's launches), "frees" (the story tells of memory that
+ * is given back), "keeps" (the pool keeps memory that is given back, for nobody, until it is
+ * trimmed), "inputs" (the story tells where a kernel's first argument points), "captured" (the
+ * stream of which a graph is being made: the story tells of its memory, a wait for it fails),
+ * "foreign" (a stream of another context than the current one: of "context", a device's number, or
+ * 64 more for another context of that device), "excused" (streams may use memory in any order, as a
+ * module's user may ask);
  * - fake_cuda_get(what): "live" objects, "depth" of contexts, "used" bytes, "calls", "shared" bytes
  *   that a block may have, the thread's capture "mode", the architecture of the last "code" that
  *   was loaded (0: it was PTX), whether a
@@ -43,15 +44,15 @@ enum {
     CAPTURED = 900
 };
 
-static long version = 13000, capability = 90, devices = 1, owner, pinned, current_gpu, busy, elapsed = 1, lose, frees,
-            inputs, keeps;
+static long version = 13000, capability = 90, devices = 1, owner, pinned, current_gpu, busy,
+            elapsed = 1, lose, frees, inputs, keeps;
 static long long memory = 1LL << 32;
 static _Atomic long long used;          /* several threads call */
 static _Atomic long live, calls, waits; /* waits: for streams */
 static long code_for;
-static long captures;                   /* graphs that were begun: the last one's number */
-static void *captured;                  /* a stream that a graph is being made of */
-static void *foreign;                   /* a stream of this context: */
+static long captures;  /* graphs that were begun: the last one's number */
+static void *captured; /* a stream that a graph is being made of */
+static void *foreign;  /* a stream of this context: */
 static long context_of_foreign = 1;
 static char contexts[128]; /* of device k % 64 */
 static __thread char *current[16];
@@ -71,40 +72,33 @@ void fake_cuda_fail(const char *name, int code, long nth) {
 }
 void fake_cuda_lacks(const char *name) { snprintf(lacking, sizeof lacking, "%s", name); }
 void fake_cuda_set(const char *what, long long value) {
-    if (!strcmp(what, "version"))
-        version = value;
-    if (!strcmp(what, "capability"))
-        capability = value;
-    if (!strcmp(what, "devices"))
-        devices = value;
-    if (!strcmp(what, "owner"))
-        owner = value;
-    if (!strcmp(what, "pinned"))
-        pinned = value;
-    if (!strcmp(what, "current"))
-        current_gpu = value;
+    static const struct {
+        const char *name;
+        long *setting;
+    } settings[] = {{"version", &version},
+                    {"capability", &capability},
+                    {"devices", &devices},
+                    {"owner", &owner},
+                    {"pinned", &pinned},
+                    {"current", &current_gpu},
+                    {"busy", &busy},
+                    {"lose", &lose},
+                    {"frees", &frees},
+                    {"keeps", &keeps},
+                    {"inputs", &inputs},
+                    {"elapsed", &elapsed},
+                    {"context", &context_of_foreign}};
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        if (!strcmp(what, settings[i].name))
+            *settings[i].setting = (long)value;
     if (!strcmp(what, "memory"))
         memory = value;
-    if (!strcmp(what, "busy"))
-        busy = value;
-    if (!strcmp(what, "lose"))
-        lose = value;
-    if (!strcmp(what, "frees"))
-        frees = value;
-    if (!strcmp(what, "keeps"))
-        keeps = value;
-    if (!strcmp(what, "inputs"))
-        inputs = value;
-    if (!strcmp(what, "elapsed"))
-        elapsed = value;
     if (!strcmp(what, "captured"))
         captured = (void *)(intptr_t)value, captures += value != 0;
     if (!strcmp(what, "foreign"))
         foreign = (void *)(intptr_t)value;
     if (!strcmp(what, "excused"))
         order.excused = (int)value;
-    if (!strcmp(what, "context"))
-        context_of_foreign = value;
 }
 enum { SHARED_MOST = 232448 }; /* bytes per block, for a kernel that was allowed to */
 static size_t shared_allowed = 48 << 10;
@@ -562,126 +556,8 @@ static result cuModuleUnload(void *module) {
     gone(module);
     return fails(__func__);
 }
-static result cuModuleGetFunction(void **function, void *module, const char *name) {
-    MAY_FAIL;
-    (void)module;
-    if (strncmp(name, "reduce_", 7) && strncmp(name, "roofline_", 9) &&
-        strncmp(name, "micro_", 6) && strncmp(name, "transpose_", 10) &&
-        strncmp(name, "vector_", 7) && strncmp(name, "stencil1d_", 10) &&
-        strncmp(name, "matmul_", 7))
-        return NOT_FOUND;
-    *function = order_kernel(name); /* for ever, as a module's functions are */
-    return OK;
-}
-static result cuFuncGetAttribute(int *value, int attribute, void *function) {
-    MAY_FAIL;
-    (void)function;
-    /* threads; the dynamic shared memory that was allowed; no static one */
-    *value = attribute == 0 ? 1024 : attribute == 8 ? (int)shared_allowed : 0;
-    return OK;
-}
-/* Three parameters of 8 bytes, but for the kernels of the experiments. */
-static result cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t *bytes) {
-    MAY_FAIL;
-    const int fetch = !strcmp(function, "micro_fetch_texture");
-    const int advance = !strcmp(function, "micro_advance_uint32");
-    const size_t count = !strcmp(function, "micro_empty") ? 0 : fetch ? 4 : 3;
-    *offset = 8 * index;
-    *bytes = index == 3 || (index == 2 && advance) ? 4 : 8;
-    return index < count ? OK : 1;
-}
-static result cuFuncSetAttribute(void *function, int attribute, int value) {
-    MAY_FAIL;
-    (void)function;
-    if (attribute == 9) /* PREFERRED_SHARED_MEMORY_CARVEOUT */
-        return OK;
-    if (attribute != 8 || value > SHARED_MOST) /* MAX_DYNAMIC_SHARED_SIZE_BYTES */
-        return 1;                              /* CUDA_ERROR_INVALID_VALUE */
-    shared_allowed = (size_t)value;
-    return OK;
-}
-/* The experiments' kernels that the fake driver computes. */
-static void micro(const char *name, void **arguments) {
-    if (strcmp(name, "micro_advance_uint32") || lose)
-        return;
-    uint32_t *items = *(uint32_t **)arguments[0];
-    const uint64_t n = *(uint64_t *)arguments[1];
-    const unsigned steps = *(unsigned *)arguments[2];
-    for (uint64_t i = 0; i < n; i++)
-        for (unsigned step = 0; step < steps; step++)
-            items[i] = items[i] * 1664525u + 1013904223u;
-}
-static int is_single_pass(const char *name) {
-    return !strncmp(name, "reduce_11_", 10) || !strncmp(name, "reduce_12_", 10) ||
-           !strncmp(name, "reduce_13_", 10);
-}
-/* A sum, as far as it is computed here. */
-static void reduction(const char *name, unsigned blocks, void **arguments) {
-    const void *items = *(void **)arguments[0];
-    int64_t *partials = *(int64_t **)arguments[1], sum = 0;
-    const uint64_t n = *(uint64_t *)arguments[2];
-    const int narrow = !!strstr(name, "_sum_int32_int64");
-    if (!narrow && !strstr(name, "_sum_int64_int64"))
-        return;
-    for (uint64_t i = 0; i < n; i++)
-        sum += narrow ? ((const int32_t *)items)[i] : ((const int64_t *)items)[i];
-    for (unsigned i = 0; i < blocks; i++)
-        partials[i] = 0;
-    partials[0] = sum;
-    if (is_single_pass(name))
-        memcpy(*(void **)arguments[3], &sum, *(uint64_t *)arguments[5] ? 4 : 8);
-}
-static int is_copy(const char *name) { return !strncmp(name, "transpose_copy_", 15); }
-static void copy(const char *name, void **arguments) {
-    const uint64_t items = *(uint64_t *)arguments[2] * *(uint64_t *)arguments[3];
-    const size_t item = strstr(name, "uint64") ? 8 : strstr(name, "uint8") ? 1 : 0;
-    if (!lose)
-        memcpy(*(void **)arguments[1], *(void **)arguments[0], items * item);
-}
-static void compute(const char *name, unsigned blocks, void **arguments) {
-    if (inputs)
-        note("input", *(void **)arguments[0]);
-    if (!strncmp(name, "micro_", 6))
-        micro(name, arguments);
-    else if (!strncmp(name, "reduce_", 7) && strncmp(name, "reduce_axis_", 12))
-        reduction(name, blocks, arguments);
-    else if (is_copy(name))
-        copy(name, arguments);
-}
-static result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                             unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
-                             void *stream, void **arguments, void **extra) {
-    MAY_FAIL;
-    (void)grid_y, (void)grid_z, (void)extra;
-    note("launch", stream);
-    if (!grid_x || !block_x || block_x * block_y * block_z > 1024 || shared > shared_allowed)
-        return 1; /* CUDA_ERROR_INVALID_VALUE */
-    order_launch(stream, function, arguments);
-    compute(function, grid_x, arguments);
-    return OK;
-}
 
-struct launch_config {
-    unsigned grid[3], block[3], shared;
-    void *stream;
-    const struct {
-        unsigned id, unused;
-        union {
-            int allowed;
-            char bytes[64];
-        } value;
-    } * attributes;
-    unsigned count;
-};
-static result cuLaunchKernelEx(const struct launch_config *config, void *function, void **arguments,
-                               void **extra) {
-    const unsigned *grid = config->grid, *block = config->block;
-    if (config->count != 1 || config->attributes->value.allowed != 1 ||
-        (config->attributes->id != 6 && config->attributes->id != 2))
-        return 1; /* PROGRAMMATIC_STREAM_SERIALIZATION, COOPERATIVE */
-    return cuLaunchKernel(function, grid[0], grid[1], grid[2], block[0], block[1], block[2],
-                          config->shared, config->stream, arguments, extra);
-}
+#include "fake_cuda_kernels.h"
 
 #include "fake_cuda_graphs.h"
 

@@ -8,6 +8,7 @@
 
 /* ---- sim_counters.c ---- */
 void sim_count_access(struct sim_worker *w, const struct sim_access *a);
+/* ---- sim_count_report.c ---- */
 enum sim_class sim_class_of(const struct sim_kernel *k, uint32_t pc, unsigned *flops,
                             unsigned *precision);
 /* returns 0 when out of memory */

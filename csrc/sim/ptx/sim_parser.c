@@ -246,8 +246,7 @@ static enum sim_status add_label(struct sim_parser *parser, struct sim_name name
     if (!labels)
         return sim_parse_no_memory(parser);
     f->labels = labels;
-    labels[f->label_count++] =
-        (struct sim_label){name, parser->scope_ids[parser->depth], f->count, 0};
+    labels[f->label_count++] = (struct sim_label){name, parser->scope_ids[parser->depth], f->count};
     return SIM_OK;
 }
 
