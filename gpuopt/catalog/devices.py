@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -118,6 +119,18 @@ def gpu_number(each: Device) -> int | None:
 
 
 @suggests
+def preset_of(each: Device) -> str:
+    """Return the preset of a GPU, "sim:h100", by its model and its multiprocessors; "" if none."""
+    if each.name == "sim":
+        return "sim:h200"
+    for row in _core.presets():
+        model = re.findall(r"\w*\d\w*|Orin", row["title"].partition(" (")[0])[0]
+        fits = each.multiprocessors == row["multiprocessors"] and model in each.description
+        if each.name == f"sim:{row['name']}" or (each.kind == "cuda" and fits):
+            return f"sim:{row['name']}"
+    return ""
+
+
 def available(kind: str = "cuda") -> Availability:
     """Report whether a kind of device is available, and why not.
 

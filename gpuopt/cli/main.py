@@ -54,6 +54,7 @@ def _ladder(arguments: argparse.Namespace) -> int:
                 block=arguments.block,
                 device=device,
                 counters=not arguments.no_counters,
+                predictions=arguments.predictions and not (device or "").startswith("sim"),
                 peers=arguments.peers and not (device or "").startswith("sim"),
                 rounds=arguments.rounds,
                 progress=progress,
@@ -192,6 +193,11 @@ def _add_ladder(commands: Any) -> None:
     options.device(add, "cuda, cuda:1, sim, sim:g80 or cpu", "a GPU, else sim and cpu")
     options.rounds(add)
     add("--no-counters", action="store_true", help="on a GPU: do not count beside the timing")
+    add(
+        "--predictions",
+        action="store_true",
+        help="on a GPU: also predict the times from counts of all items, in minutes",
+    )
     add(
         "--peers",
         action="store_true",

@@ -20,7 +20,7 @@ from numpy.typing import DTypeLike
 
 from gpuopt import _core
 from gpuopt._core import UnfitError
-from gpuopt.catalog.devices import device as describe_device, device_name, gpu_number
+from gpuopt.catalog.devices import device as describe_device, device_name, gpu_number, preset_of
 from gpuopt.catalog.rungs import Rung, check_kernel, find, rungs
 from gpuopt.families import cases
 from gpuopt.families.cases import Case
@@ -68,6 +68,7 @@ def ladder(
     block: int | None = None,
     device: DeviceName | str | None = None,
     counters: bool = True,
+    predictions: bool = False,
     peers: bool = False,
     rounds: int = 11,
     seed: int = 0,
@@ -95,6 +96,9 @@ def ladder(
     counters : bool
         On a GPU: also count each rung on the simulated GPU, with as many items as that does in
         about a second for the whole ladder, and say what changed from rung to rung.
+    predictions : bool
+        On a GPU that a preset describes: count all `n` items on the simulated one, which may take
+        minutes, and show predicted times beside the measured ones. A simulated GPU always predicts.
     peers : bool
         Also time the same work by NumPy, SciPy, CuPy, cuBLAS (through CuPy), PyTorch and JAX, as
         far as they are installed, and on the same GPU if they use one.
@@ -138,6 +142,11 @@ def ladder(
             f"peers: {described.name} has no timer to compare with; it gives counters, device="
             "'cuda' or 'cpu' gives times"
         )
+    if predictions and not preset_of(described):
+        raise ValueError(
+            f"predictions: no preset describes {described.description}; device='sim:h100', say, "
+            "predicts for another GPU"
+        )
     # The decks' reduction table is of a size that a simulated GPU counts as well.
     large = timed or family == "reduce"
     case = cases.make(family, n, dtype, seed, timed=large, op=op, device=device)
@@ -158,8 +167,8 @@ def ladder(
         _count(measured, case, wanted, device, progress)
         return measured
     _time(measured, case, wanted, device, rounds, _find_peers(measured, case, peers), progress)
-    if counters and described.kind == "cuda":
-        _count_beside(measured, seed, progress)
+    if (counters or predictions) and described.kind == "cuda":
+        _count_beside(measured, seed, predictions, progress)
     reference_times.compare_with(measured)
     return measured
 
@@ -309,16 +318,21 @@ def count(
     return rung, f"{case.title}, on a {describe_device(device).description}", counted
 
 
-def _count_beside(measured: Ladder, seed: int, progress: Progress) -> None:
-    """Count the timed rungs on the simulated GPU, on fewer items."""
-    n = min(cases.FAMILIES[measured.family].items[1], measured.n)
+def _count_beside(measured: Ladder, seed: int, predicted: bool, progress: Progress) -> None:
+    """Count the timed rungs on a simulated GPU: on fewer items, or all of them to predict."""
+    n = measured.n if predicted else min(cases.FAMILIES[measured.family].items[1], measured.n)
+    device = preset_of(measured.device) if predicted else "sim"
     op = measured.op if measured.family == "reduce" else None
     case = cases.make(measured.family, n, measured.dtype, seed, op=op)
     for at, row in enumerate(measured.rows):
         progress(f"counting {ladder_table.label(row.rung)}", 0.92 + 0.08 * at / len(measured.rows))
         try:
-            row.counted = profile(case.call, row.rung, _block(row.rung, measured.block), "sim")
+            row.counted = profile(
+                case.call, row.rung, _block(row.rung, measured.block), device, caches=predicted
+            )
         except ValueError:
             continue  # a rung that cannot take so few items, or what the simulated GPU lacks
         _verify(case, row.rung, row.counted.result)
-    measured.counted_title = f"{case.title}, on a {describe_device('sim').description}"
+        if predicted:
+            row.predicted, row.bound = _predicted(row.counted)
+    measured.counted_title = f"{case.title}, on a {describe_device(device).description}"

@@ -38,8 +38,8 @@ class LadderRow:
         Those of ptxas for the matrix product's rungs, where it is at hand, for the oldest
         architecture that it knows; else 0.
     predicted, predicted_deck : float
-        On a simulated GPU the predicted seconds, of the rung and, on the deck's own GPU, of the
-        deck's listing; 0 where there is none. They are no measurements.
+        On a simulated GPU, or with `predictions`, the predicted seconds of the rung and, on the
+        deck's own GPU, of the deck's listing; 0 where there is none. They are no measurements.
     bound : str
         The resource that bounds the prediction.
     """

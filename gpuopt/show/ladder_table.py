@@ -138,10 +138,11 @@ def counts(measured: Ladder) -> str:
 
 
 _PREDICTED = "predicted times, by a model over these counters; no measurement"
+_BESIDE = "predicted by a model over the simulated GPU's counters, and measured"
 
 
 def _prediction_table(measured: Ladder) -> Table | None:
-    """Return the table of the predicted times, beside the deck's; None without any."""
+    """Return the table of predicted times beside measured ones, or the deck's; None without any."""
     shown = [record for _, _, record in _steps(measured)]
     if not any(each["predicted_us"] for each in shown):
         return None
@@ -152,9 +153,13 @@ def _prediction_table(measured: Ladder) -> Table | None:
         Column(f"predicted_{rate}", unit, "~"),
         Column("predicted_step", "step", "{:.2f}x", keep=8),
         Column("predicted_bound", "bound by", left=True, keep=7),
-        Column("predicted_deck_us", "deck's code,\npredicted us", ",.1f", keep=3),
-        *_deck_columns(measured, unit),
     ]
+    if measured.timed:
+        columns.insert(2, Column("warm_us", "measured,\nwarm us", ",.1f", keep=9))
+        columns.insert(3, Column("predicted_off", "off", "{:+.0%}", keep=9))
+    else:
+        columns.append(Column("predicted_deck_us", "deck's code,\npredicted us", ",.1f", keep=3))
+        columns += _deck_columns(measured, unit)
     return Table(columns, shown)
 
 
@@ -186,7 +191,8 @@ def _predictions(measured: Ladder) -> list[str]:
         if not row.predicted and _is_recorded(row.counted)
     ]
     missing = ["", "no prediction:", *missing] if missing else []
-    return [_PREDICTED, "", *table.lines(), *missing, "", *_kinds(measured)]
+    shown = ["", *table.lines(), *missing, ""]
+    return [_BESIDE, *shown] if measured.timed else [_PREDICTED, *shown, *_kinds(measured)]
 
 
 def _is_recorded(counted: Profile) -> bool:
@@ -311,7 +317,7 @@ def times(measured: Ladder) -> str:
         lines.append(
             "of ref.: the speed, cold, against what gpuopt's makers measured on such a device"
         )
-    lines += ["", *_lessons(measured)]
+    lines += ["", *_predictions(measured), *_lessons(measured)]
     if measured.counted_title:
         lines += ["", "what changed, by the counters of the same kernels:"]
         lines += [f"({measured.counted_title})", *_changes(measured)]
@@ -426,6 +432,7 @@ def _predicted(measured: Ladder, before: LadderRow | None, row: LadderRow) -> di
         "predicted_gflops": measured.operations / seconds / 1e9,
         "predicted_step": before.predicted / seconds if before and before.predicted else math.nan,
         "predicted_deck_us": row.predicted_deck * 1e6 or math.nan,
+        "predicted_off": seconds / row.warm.median - 1 if row.warm.samples else math.nan,
     }
     known = {name: None if math.isnan(value) else value for name, value in told.items()}
     return known | {"predicted_bound": row.bound or None}
@@ -505,8 +512,8 @@ def html(measured: Ladder) -> str:
     title = f"{measured.title}{blocks(measured)}, on {measured.device.description}"
     columns = counted_columns(_SHORT, measured)
     table = Table([TITLE, *columns, *DECK, about], told).html(title, spread_note(measured))
-    if not measured.timed and (predicted := _prediction_table(measured)):
-        table += predicted.html(_PREDICTED)
+    if predicted := _prediction_table(measured):
+        table += predicted.html(_BESIDE if measured.timed else _PREDICTED)
     if not any(each["changed"] for each in told):
         return table
     counted = f": {escape(measured.counted_title)}" if measured.counted_title else ""

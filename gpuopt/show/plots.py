@@ -411,9 +411,8 @@ def ladder(measured: Ladder, ax: Axes | None = None) -> Axes:
         every = [*names, *(f"{each.name} {each.version}" for each in measured.peers)]
         deck = f"the deck's {measured.deck[0]}"
         series = [(deck, rates, "white", "..")]
-        told = ladder_table.records(measured)
-        predicted = [each.get(f"predicted_{unit[:-2].lower()}s") for each in told]
-        if any(predicted):
+        predicted = _predicted_rates(measured)
+        if any(predicted) and not measured.timed:
             here = measured.device.description.removeprefix("simulated ")
             series.append((f"predicted: {here}", predicted, PALE, "//"))
         label = unit if len(series) > 1 else f"{unit}, {deck}"
@@ -423,6 +422,11 @@ def ladder(measured: Ladder, ax: Axes | None = None) -> Axes:
                          frameon=False)  # fmt: skip
         other.tick_params(axis="y", length=0)
     return ax
+
+
+def _predicted_rates(measured: Ladder) -> list[float | None]:
+    name = "predicted_gflops" if measured.flops else "predicted_gbs"
+    return [each.get(name) for each in ladder_table.records(measured)]
 
 
 def _rates(measured: Ladder, ax: Axes, names: list[str]) -> None:
@@ -439,11 +443,13 @@ def _rates(measured: Ladder, ax: Axes, names: list[str]) -> None:
 
     every = [*names, *(f"{each.name} {each.version}" for each in measured.peers)]
     series = [("warm", rates("warm"), "0.35", ""), ("cold", rates("cold"), "white", "///")]
+    if any(predicted := _predicted_rates(measured)):
+        series.insert(1, ("predicted, warm", predicted, PALE, ".."))
     bars(ax, every, series, unit)
     if not measured.flops:
         copy = measured.copy_bandwidth / 1e9
         low, high = ax.get_xlim()
         ax.set_xlim(low, max(high, copy * (3 if ax.get_xscale() == "log" else 1.25)))
         ax.axvline(copy, color=INK, lw=1.2, ls="--", label=f"plain copy, {_number(copy)} GB/s")
-    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=SMALL,
-              frameon=False)  # fmt: skip
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(series) + 1,
+              fontsize=SMALL, frameon=False)  # fmt: skip

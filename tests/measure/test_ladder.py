@@ -13,6 +13,7 @@ import pytest
 from conftest import KINDS, on
 
 import gpuopt
+from gpuopt.catalog.devices import preset_of
 from gpuopt.cli import console
 from gpuopt.families import cases
 from gpuopt.measure import ceilings, ladder, peer_libraries, race
@@ -94,7 +95,7 @@ def test_a_counted_rung_is_verified(timed, monkeypatch):
         gpuopt.ladder("add", 1000, device="sim")
     beside = gpuopt.Ladder.from_dict(timed.to_dict())
     with pytest.raises(gpuopt.VerificationError, match="another"):
-        ladder._count_beside(beside, 0, lambda text, share: None)
+        ladder._count_beside(beside, 0, False, lambda text, share: None)
 
 
 def test_cold_samples_are_of_cold_runs(monkeypatch):
@@ -298,7 +299,7 @@ def test_html_is_escaped(timed):
 
     checker = Checker()
     checker.feed(timed._repr_html_())
-    assert not checker.open and checker.rows == 2 * (1 + len(timed.rows) + 1)
+    assert not checker.open and checker.rows == 3 * (1 + len(timed.rows)) + 2
     for row in timed.rows:
         assert row.rung.lesson in checker.text
     assert all(each in checker.text for each in timed.changes())
@@ -462,7 +463,7 @@ def test_counters_beside_the_times():
     measured = gpuopt.ladder("reduce", 1 << 12, device="sim")
     for row in measured.rows:
         row.counted = None
-    ladder._count_beside(measured, 0, lambda *_: None)
+    ladder._count_beside(measured, 0, False, lambda *_: None)
     assert measured.counted_title.startswith("sum of 4,096 int32, on a simulated H200")
     assert all(row.counted.counters.warp_instructions for row in measured.rows)
 
@@ -593,6 +594,53 @@ def test_the_command_line(tmp_path):
     assert done.returncode == 0 and "no change" in done.stdout
     done = run("compare", str(tmp_path / "a.json"), str(tmp_path / "none.json"))
     assert done.returncode == 1 and "none.json" in done.stderr and "Traceback" not in done.stderr
+
+
+# --- predicted times beside measured ones
+
+
+def test_predictions_stand_beside_measured_times():
+    measured = gpuopt.ladder("add", 1 << 12, device="sim:h100")
+    measured.device = replace(measured.device, kind="cuda", description="NVIDIA H100 80GB HBM3")
+    measured.copy_bandwidth = 1e12
+    for row in measured.rows:
+        row.warm = row.cold = race.Timing([2 * row.predicted] * 3)
+    offs = {each["predicted_off"] for each in measured.records()}
+    assert all(each == pytest.approx(-0.5) for each in offs)
+    table = str(measured)
+    assert "off" in table and table.count("-50%") == len(measured.rows)
+    assert "measured," in measured._repr_html_()
+    names = [each.get_text() for each in measured.plot().get_legend().get_texts()]
+    assert "predicted, warm" in names
+
+
+def test_a_gpus_preset_follows_from_its_name_and_its_multiprocessors():
+    card = gpuopt.ladder("add", 32, device="sim").device
+    assert preset_of(card) == "sim:h200"
+    for preset, name, count in (
+        ("sim:h100", "NVIDIA H100 80GB HBM3", 132),
+        ("sim:h100pcie", "NVIDIA H100 PCIe", 114),
+        ("sim:a100", "NVIDIA A100-SXM4-80GB", 108),
+        ("sim:a10", "NVIDIA A10", 72),
+        ("sim:k40", "Tesla K40m", 15),
+        ("", "NVIDIA RTX 6000 Ada Generation", 142),
+    ):
+        real = replace(card, name="cuda:0", kind="cuda", description=name, multiprocessors=count)
+        assert preset_of(real) == preset
+
+
+def test_predictions_of_an_unknown_device_are_refused():
+    with pytest.raises(ValueError, match="predictions: no preset describes"):
+        gpuopt.ladder("add", 32, device="cpu", predictions=True)
+
+
+@pytest.mark.skipif(bool(KINDS["cuda"]), reason=KINDS["cuda"])
+def test_a_gpus_ladder_predicts_its_own_size():
+    if not preset_of(gpuopt.devices()[0]):
+        pytest.skip("needs a GPU that a preset describes")
+    measured = gpuopt.ladder("transpose", 1 << 18, device="cuda", rounds=3, predictions=True)
+    assert all(row.predicted for row in measured.rows)
+    assert "512" in measured.counted_title
 
 
 # --- the bars, on an H200
