@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import product
-from time import perf_counter
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from gpuopt.experiments import _lab, _steps
 from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.experiments._steps import Timed
 from gpuopt.families import oracle
+from gpuopt.measure.race import host_seconds
 from gpuopt.ptx.module import Module
 from gpuopt.util.names import suggests
 
@@ -157,17 +157,12 @@ def _trials(module: Module, size: int) -> list[Timed]:
         return oracle.wrong(back, data)
 
     def staged_in(runs: int) -> float:
-        start = perf_counter()
-        for _ in range(runs):
-            core.copy_in(target.address, data)
-        core.copy_out(target.address, first)  # waits for the last part to arrive
-        return (perf_counter() - start) / runs
+        waits = partial(core.copy_out, target.address, first)  # until the last part has arrived
+        return host_seconds([partial(core.copy_in, target.address, data)], runs, waits)
 
     def staged_out(runs: int) -> float:
-        start = perf_counter()
-        for _ in range(runs):
-            core.copy_out(source.address, hosts["pageable"][1])
-        return (perf_counter() - start) / runs
+        back = hosts["pageable"][1]
+        return host_seconds([partial(core.copy_out, source.address, back)], runs)
 
     first = np.empty(1, np.uint32)
     trials = []

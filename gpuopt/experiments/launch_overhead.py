@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from functools import partial
 
 import numpy as np
 
 from gpuopt.experiments import _lab, _steps
 from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.experiments._steps import Timed
+from gpuopt.measure.race import host_seconds
 from gpuopt.ptx.module import Module
 from gpuopt.util.names import suggests
 
@@ -131,10 +132,7 @@ def _from_python(module: Module, blocks: int, count: int) -> Timed:
             counter.kernel(1, 1, counter.item, 1, 1)
 
     def seconds(runs: int) -> float:
-        start = perf_counter()
-        for _ in range(runs * count):
-            empty(blocks, 32)
-        return (perf_counter() - start) / runs
+        return host_seconds([partial(empty, blocks, 32)], runs * count) * count
 
     name = f"from Python, {blocks} block{'s' * (blocks > 1)}"
     return Timed(name, (), poison, lambda: counter.wrong(count), seconds=seconds)

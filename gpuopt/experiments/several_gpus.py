@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from gpuopt.experiments import _lab
 from gpuopt.experiments._result import Column, Experiment, Row
 from gpuopt.families.device_calls import asarray
 from gpuopt.families.reduce import reduce
-from gpuopt.measure.race import Contender, Effort, Timing, VerificationError, race
+from gpuopt.measure.race import Contender, Effort, Timing, VerificationError, host_seconds, race
 from gpuopt.observe.profile import profile
 from gpuopt.util.names import suggests
 
@@ -191,7 +190,7 @@ def _time(splits: list[_Split], items: np.ndarray, first: Device) -> list[Row]:
         race(
             [
                 Contender(
-                    partial(_seconds, run),
+                    lambda runs, cold, run=run: host_seconds([run], runs),
                     lambda split=split, run=run: _verify(split, run(), items),
                     split.timing,
                 )
@@ -217,15 +216,6 @@ def _time(splits: list[_Split], items: np.ndarray, first: Device) -> list[Row]:
         )
         rows.append(Row(split.name, {"gpus": split.gpus}, values, speedup / split.gpus, reading))
     return rows
-
-
-def _seconds(run: Callable[[], Any], runs: int, cold: bool) -> float:
-    """Return the seconds of a run by the host's clock."""
-    del cold
-    begin = time.perf_counter()
-    for _ in range(runs):
-        run()
-    return (time.perf_counter() - begin) / runs
 
 
 # --- on simulated ones: their counters

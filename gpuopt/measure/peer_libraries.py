@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from gpuopt.families.reduce_axis import UFUNCS
-from gpuopt.measure.race import Contender, Timing
+from gpuopt.measure.race import Contender, Timing, host_seconds
 
 COLD_BYTES = 256 << 20  # all copies of the data together, for cold runs
 COPIES_MOST = 4096  # which is less where the data is small: a copy is an object of Python's
@@ -162,12 +161,7 @@ class Peer:
         with self._current():  # once: it takes as long as some calls
             calls[turn % len(calls)]()
             self._wait()
-            begin = time.perf_counter()
-            for run in range(turn + 1, turn + 1 + runs):
-                last = calls[run % len(calls)]()
-            self._wait()
-            del last
-            seconds = (time.perf_counter() - begin) / runs
+            seconds = host_seconds(calls, runs, self._wait, turn + 1)
         self._turn += (1 + runs) * cold
         return seconds
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -65,6 +66,25 @@ class Timing:
         if not all(finite(each, "samples") > 0 for each in samples):
             raise ValueError("samples: must be more than 0")
         return cls(samples)
+
+
+def host_seconds(
+    calls: Sequence[Callable[[], object]],
+    runs: int,
+    wait: Callable[[], object] | None = None,
+    first: int = 0,
+) -> float:
+    """Return the seconds per run of calls in turns, from call `first` on, by the host's clock.
+
+    The last result lives until the runs have been waited for.
+    """
+    begin = time.perf_counter()
+    for run in range(first, first + runs):
+        last = calls[run % len(calls)]()
+    if wait:
+        wait()
+    del last
+    return (time.perf_counter() - begin) / runs
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,13 @@ _DECKS_GPU = {  # by the deck: the device, its name
     "D1": ("sim:k40", "K40"),
     "D2": ("sim:m2090", "M2090"),
 }
-_NO_CODE = re.compile(r'("(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)+\')|//.*|/\*.*?\*/')
+_NO_CODE = re.compile(r'("(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\')| *//.*| */\*(?:.|\n)*?\*/')
+# As clang-format sets it: from the first column to the brace in the first column that ends a body,
+# or to the line that ends an initializer, a statement or a macro's arguments.
+_BODY = r"\{\n(?:(?!\}).*\n)*\}.*"
+_DEFINITION = re.compile(
+    rf"^(?!namespace)\w(?:.*\n)*?.*(?:(?:{_BODY})?= \{{\n(?:.*\n)*?.*\}};|{_BODY}|[;)}}])$", re.M
+)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _FILE = re.compile(r'^\.file (\d+) "(.*)"', re.M)
 _LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+([1-9]\d*)", re.M)
@@ -46,9 +52,11 @@ class _Definition(NamedTuple):
     last: int
 
 
-def _bare(text: str) -> str:
-    """Return a line's code: no comments, empty strings."""
-    return _NO_CODE.sub(lambda found: '""' if found[1] else "", text).strip()
+@cache
+def _code(file: str) -> str:
+    """Return a file's code, line by line: no comments, empty strings."""
+    text = "\n".join(embedded()[file])
+    return _NO_CODE.sub(lambda found: '""' if found[1] else "\n" * found[0].count("\n"), text)
 
 
 def _name(header: str) -> str:
@@ -60,7 +68,7 @@ def _name(header: str) -> str:
             end += 1
         header = header[end:].lstrip()
     kept = re.sub(r"__(launch_bounds|align|attribute)__\s*\([^)]*\)", "", header)
-    types = re.match(r"(?:static )?(?:struct|enum|union|using)\s+(\w+)\s*[{:=<;]", kept)
+    types = re.match(r"(?:static )?(?:struct|enum|union|using)\s+(\w+)\s*(?:[:=<;]|$)", kept)
     if types:
         return types[1]
     before, _, _ = kept.partition("(" if "(" in kept else "=")
@@ -70,40 +78,17 @@ def _name(header: str) -> str:
 
 @cache
 def _definitions(file: str) -> tuple[_Definition, ...]:
-    """Split a file into its top-level definitions."""
-    lines = embedded()[file]
+    """Return the top-level definitions of a file."""
+    lines, code = embedded()[file], _code(file)
+    bare = code.split("\n")
     found: list[_Definition] = []
-    comment = 0  # the first line of the comment above
-    at = 0
-    while at < len(lines):
-        text = lines[at]
-        if text.startswith("/*"):
-            comment = comment or at + 1
-            while "*/" not in lines[at]:
-                at += 1
-        elif text.startswith("//"):
-            comment = comment or at + 1
-        elif not text.strip() or text.startswith(("}", "namespace", " ")):
-            comment = 0
-        elif text.startswith("#"):
-            while lines[at].endswith("\\"):
-                at += 1
-            comment = 0
-        else:
-            first, depth, code = at, 0, []
-            while True:
-                bare = _bare(lines[at])
-                depth += sum({"{": 1, "(": 1, "}": -1, ")": -1}.get(each, 0) for each in bare)
-                code.append(bare)
-                if at + 1 == len(lines) or (not depth and bare.endswith(("}", ";", ")"))):
-                    break
-                at += 1
-            header = " ".join(code)
-            brace = header.find("{")
-            name = _name(header if brace < 0 else header[: brace + 1])
-            found.append(_Definition(name, comment or first + 1, first + 1, at + 1))
-            comment = 0
-        at += 1
+    for each in _DEFINITION.finditer(code):
+        at = first = code.count("\n", 0, each.start())
+        while first and lines[first - 1].strip() and not bare[first - 1]:
+            first -= 1  # the comment above
+        last = at + each[0].count("\n") + 1
+        header = " ".join(each[0].partition("{")[0].split())
+        found.append(_Definition(_name(header), first + 1, at + 1, last))
     return tuple(found)
 
 
@@ -149,9 +134,9 @@ def _with_headers(file: str) -> tuple[str, ...]:
 @cache
 def _words(file: str) -> tuple[tuple[_Definition, frozenset[str]], ...]:
     """Return a file's definitions, each with the words of its code."""
-    lines = embedded()[file]
+    lines = _code(file).split("\n")
     return tuple(
-        (each, frozenset(_WORD.findall("\n".join(map(_bare, lines[each.code - 1 : each.last])))))
+        (each, frozenset(_WORD.findall("\n".join(lines[each.code - 1 : each.last]))))
         for each in _definitions(file)
     )
 
