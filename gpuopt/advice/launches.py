@@ -57,8 +57,8 @@ def low_occupancy(evidence: Evidence) -> Iterator[Advice]:
     occupancy = evidence.launch.occupancy
     if occupancy > 0.4 or evidence.spilled:
         return
-    # As many blocks as would fit, or else the grid limits, not the kernel; a kernel that takes
-    # most of the shared memory is named all the same: a larger grid has the limit.
+    # A grid that does not fill the GPU is the limit itself. A kernel that needs most of the shared
+    # memory is named nevertheless, since it would limit a larger grid.
     limiter = evidence.launch.limiter
     waves = evidence.block_count / evidence.preset["multiprocessors"]
     filled = waves * evidence.warps_per_block / (occupancy * evidence.gpu.warps)

@@ -121,8 +121,8 @@ def _expected(array: np.ndarray, op: str, result: np.dtype) -> tuple[np.ndarray,
     """Return NumPy's result and the error bound of a rung."""
     ufunc = UFUNCS[op]
     if op in ("sum", "prod") and array.dtype.kind == "f":
-        # A rung's thread adds at most n / 2^10 elements, then a tree has 32 levels, all in the
-        # result's type.
+        # A thread adds at most n / 2^10 elements; the tree over its sums has at most 32 levels. All
+        # additions are in the result's type.
         unit = (array.size / 1024 + 64) * np.finfo(result).eps / 2
         exact = ufunc.reduce(array, dtype=np.float64)
         scale = np.abs(array).sum(dtype=np.float64) if op == "sum" else 2 * abs(exact)

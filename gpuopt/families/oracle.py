@@ -253,10 +253,10 @@ def _wide_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def product(a: np.ndarray, b: np.ndarray) -> Check:
     """Return the check of a product of vectors, matrices or stacks, with elements of at most 1.
 
-    An element is within (k + 2) eps, k being the number of its terms; of halves, that are added in
-    float32, within one of float32 and a rounding. In the product of large matrices some rows are
-    checked element by element, and all of them by their product with a random vector of signs: a
-    wrong element changes that, and rounding by much less.
+    The bound of an element with k terms is (k + 2) eps. For float16 and bfloat16, which are added
+    in float32, it is that of float32 plus one rounding. Large matrices: some rows are checked
+    element by element, and all rows by their product with a random vector of signs, which a wrong
+    element changes by much more than rounding does.
     """
     k, large = a.shape[-1], a.ndim == b.ndim == 2 and max(len(a), b.shape[-1]) > WHOLE_PRODUCT
     own = eps_of(a.dtype)

@@ -377,8 +377,8 @@ def _check_memory(work: Workload, device: Device, others: int, held: int) -> Non
     """Raise LeftOutError where a work does not fit, with everybody's copies; `held` is there."""
     copies = 1 if work.label else peer_libraries.copies_for(work.input_bytes)
     one = work.input_bytes * copies + work.output_bytes
-    # ours, with an output for each copy, each of the others', the problem and the copy that are
-    # timed without Python
+    # Our arrays with an output for each copy, each library's own, and the problem and the copy that
+    # are timed without Python.
     there = one * (1 + others) + work.output_bytes * (copies - 1)
     there += 2 * max(peer_libraries.COLD_BYTES, work.touched) - held
     host = HOST_COPIES * work.touched

@@ -25,9 +25,9 @@ from gpuopt.util.names import suggests
 from gpuopt.util.serialise import Result
 from gpuopt.util.table import Column, Table
 
-# Deck D2: of each rung's inner loop, the floating-point operations and the words that they need,
-# the memory that gives them, and the deck's own prediction in GFLOP/s, rounded on the way. A rung
-# that is not here is judged by the algorithm alone.
+# Deck D2, for each rung's inner loop: floating-point operations, words that they read, the memory
+# that supplies the words, and the deck's prediction in GFLOP/s, which it computes from rounded
+# figures. A rung without a row is judged by the algorithm alone.
 LOOPS = {
     "naive": (2, 2, "DRAM", 44.25),
     "shared": (2, 2, "shared memory", 333),

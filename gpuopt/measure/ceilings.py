@@ -229,7 +229,7 @@ def _gpu_arithmetic(device: Device, dtype: str, quick: bool) -> Ceiling:
     def check(got: np.ndarray, steps: int) -> bool:
         return np.array_equal(got.view(dtype), _chains_end(values, dtype, items, steps))
 
-    # Few enough steps that every one shows in the result: of float16 the long chains stand still.
+    # With few steps each one changes the result; long chains of float16 reach a fixed point.
     trial = problem(TRIAL_STEPS)
     trial.verify(rung, lambda got: check(got, TRIAL_STEPS))
     once = trial.bench.time(rung, runs=4) / TRIAL_STEPS

@@ -204,8 +204,7 @@ def _time(
     progress: Progress,
 ) -> None:
     # Before the rungs: once the copy has run (or graphs on a second stream), an H200 starts the
-    # kernels of every graph some 0.3 us later, for as long as the process lives: not in the second
-    # ladder alone, but in all of them.
+    # kernels of every graph 0.3 us later until the process ends. So all ladders are alike.
     progress("measuring the copy", 0.05)
     copy = copy_bandwidth(measured.device, bytes_read=COPY_BYTES[measured.device.kind])
     bench = case.bench(device)

@@ -48,8 +48,8 @@ LAYOUTS = (  # the array without gaps, how it is viewed, and along which axis
     ((8192, 8192), "Fortran order", 1),
     ((64 * M,), "reversed", 0),
 )
-# Among them images' channels from last to first and back, images turned, what begins anywhere, and
-# small matrices.
+# Among them: an image's channels moved from last to first and back, rotated images, views at odd
+# offsets, small matrices.
 PERMUTED = (
     ((64, 2048, 2048), (0, 2, 1), "float32"),
     ((256, 1024, 1024), (2, 0, 1), "float32"),
@@ -441,8 +441,8 @@ def _check_sum(view: np.ndarray, axes: tuple[int, ...]) -> Check:
     item = oracle.eps_of(view.dtype)
 
     def check(got: np.ndarray, strict: bool) -> str:
-        # Ours is rounded once, from float64; others may lose a bit with every item, but not so
-        # much that the sum of random items, about sqrt(count / 3), could as well be another.
+        # Ours is rounded once, from float64. Others may lose a bit per element, up to a quarter of
+        # the size of a random sum, sqrt(count / 3): a wrong sum would pass beyond.
         lost = 0.0 if strict else min(4 * item * count, 0.25 * math.sqrt(count))
         return oracle.wrong(got, exact, count * 2.0**-52 + lost, item)
 

@@ -177,8 +177,8 @@ class Communicator:
     def __init__(self, handles: dict[int, Any], ordinals: Sequence[int], name: str) -> None:
         self.handles, self.ordinals, self.name = handles, [*ordinals], name
         self.dead = False
-        # Two threads' messages on the same streams would wait for each other. A group's rank must
-        # not wait for another rank in this process.
+        # One lock for all: messages of two threads on the same streams would wait for each other.
+        # A rank of a group has its own, since another rank may be in this process.
         self._lock = _lock if len(handles) > 1 else threading.Lock()
 
     def run(self, messages: Sequence[Message], timeout: float, wait: Callable[[], None]) -> None:

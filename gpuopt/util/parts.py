@@ -148,8 +148,8 @@ def not_transposed(got: np.ndarray, array: np.ndarray, axes: Sequence[int] | Non
     every = list(product(*(spans(n, length) for n, length in zip(got.shape, tile, strict=True))))
 
     def first(at: tuple[slice, ...]) -> int | None:
-        # First as it is, to where its rows are near each other: rows a power of two apart share
-        # few of a cache's places.
+        # The copy brings the rows together: rows that lie a power of two apart compete for few sets
+        # of a cache.
         near = np.ascontiguousarray(right[at].transpose(back)).transpose(there)
         here = result[at]
         off = here[..., 0] != near[..., 0]

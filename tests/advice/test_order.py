@@ -165,7 +165,7 @@ def test_waiting_for_nobody_is_found_in_an_order(module):
         ([(0, 0, -1)], TypeError, "delays are"),
     ],
 )
-def test_what_is_no_schedule_is_refused(module, schedule, error, text):
+def test_malformed_schedule_is_refused(module, schedule, error, text):
     with pytest.raises(error, match=f"schedule: .*{text}"):
         module["lost"](1, 32, ints(1), schedule=schedule)
 

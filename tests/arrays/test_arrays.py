@@ -496,7 +496,7 @@ def test_out_and_dtype_together(device):
 
 @pytest.mark.parametrize("device, rung", device_rungs())
 @pytest.mark.parametrize("op", list(UFUNCS))
-def test_initial(device, rung, op):
+def test_initial_is_the_first_operand(device, rung, op):
     call = {"variant": rung.variant, "device": device}
     for dtype in ("bool", "int32", "int64", "float32", "float64"):
         if op in ("and", "or", "xor") and dtype[0] == "f":

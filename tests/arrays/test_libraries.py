@@ -55,7 +55,7 @@ def test_the_polled_word_is_never_the_last_calls():
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int32", "int64", "float32", "float64"])
-def test_cupy(cupy, rng, dtype):
+def test_cupy_arrays_reduce_to_cupy_arrays(cupy, rng, dtype):
     host = (rng.random((257, 1023)) * 100).astype(dtype)
     x = cupy.asarray(host)
     for op in ("sum", "min", "max"):
@@ -151,7 +151,7 @@ def test_a_cupy_arrays_own_gpu(cupy):
         gpuopt.add(x, cupy.arange(1000))
 
 
-def test_torch(torch, rng):
+def test_torch_tensors_reduce_to_torch_tensors(torch, rng):
     for name in ("bool", "int32", "int64", "float32", "float64"):
         host = (rng.random((257, 1023)) * 100).astype(name)
         x = torch.from_numpy(host).cuda()
@@ -423,7 +423,7 @@ def test_torch_calls_keep_nothing(torch):
     assert torch.cuda.memory_allocated() == before
 
 
-def test_jax():
+def test_jax_arrays_reduce_on_their_gpu():
     jax = installed("jax")
     if jax.default_backend() != "gpu":
         pytest.skip("this JAX has no GPU")
@@ -479,7 +479,7 @@ def test_jax_arrays_without_data_raise():
         assert gpuopt.reduce(x.addressable_shards[1].data).devices() == {jax.devices()[1]}
 
 
-def test_numba():
+def test_numba_arrays_reduce_on_their_gpu():
     cuda = installed("numba.cuda")
     host = np.arange(12000, dtype=np.float32).reshape(100, 120)
     x = cuda.to_device(host)

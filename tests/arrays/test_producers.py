@@ -303,7 +303,7 @@ def test_the_interface_and_its_errors(fake_cuda):
     )
 
 
-def test_capsules(fake_cuda):
+def test_capsules_are_consumed_once_and_released(fake_cuda):
     with_producers(
         fake_cuda,
         """

@@ -15,7 +15,7 @@ def about(value, share):
     return pytest.approx(value, rel=share)
 
 
-def test_peaks():
+def test_peak_rates_are_the_decks():
     assert models.peak_bandwidth(384, 900e6) == about(86.4e9, 1e-12)
     assert models.peak_bandwidth(512, 1.14e9) == about(145.92e9, 1e-12)
     assert models.peak_bandwidth(384, 1.85e9) == about(177e9, 4e-3)
@@ -26,7 +26,7 @@ def test_peaks():
     assert models.peak_bandwidth(12 * 8 * 512, 1.3e9, 1) == about(8e12, 2e-3)
 
 
-def test_roofline():
+def test_roofline_bound_is_the_decks():
     """The deck rounds intensities to two digits, so 1 percent."""
     assert models.roofline_bound(2 / 8, 177e9) == 44.25e9
     assert models.roofline_bound(2 / 8, 1.33e12) == about(333e9, 2e-3)
@@ -41,7 +41,7 @@ def test_littles_law():
     assert threads / models.WARP / models.GPUS["g80"].warps == 0.25
 
 
-def test_brent():
+def test_brents_bound_of_a_tree():
     assert models.brent(10, 6, 2) == 8
     for n in (2, 1024, 2**22):
         log = math.log2(n)
@@ -50,7 +50,7 @@ def test_brent():
             assert models.brent(n, log, p) == log + (n - log) / p
 
 
-def test_tree():
+def test_tree_reduction_counts_steps_and_operations():
     for d in range(25):
         assert models.tree_reduction(2**d).steps == d
         assert models.tree_reduction(2**d).operations == 2**d - 1
@@ -66,7 +66,7 @@ def test_tree():
     assert models.tree_reduction(4_194_304, 128).accesses == about(4_227_394, 1e-2)
 
 
-def test_cost():
+def test_cost_is_processors_times_steps():
     for n in (2**10, 2**22):
         log = math.log2(n)
         assert models.cost(n, log, 1) == n

@@ -181,7 +181,7 @@ def test_progress_appears_within_a_moment():
         ("7", 7),
     ],
 )  # fmt: skip
-def test_sizes(text, value):
+def test_sizes_accept_powers_and_suffixes(text, value):
     assert options.count(text) == value
 
 

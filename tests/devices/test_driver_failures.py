@@ -369,7 +369,7 @@ assert gpuopt.reduce(items, device="cuda") == total  # ends only if the timer's 
 
 
 @pytest.mark.parametrize("way", ["in", "in by the ring", "out", "out by the ring"])
-def test_a_buffer_whose_copy_no_event_tells_of_is_waited_for(fake_cuda, way):
+def test_staging_buffer_without_an_event_waits_for_the_stream(fake_cuda, way):
     """A pinned buffer is filled again only when the copy from it has ended."""
     with_fake(
         fake_cuda,

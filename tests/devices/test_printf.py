@@ -140,7 +140,7 @@ def test_conversions_match_c(case):
     assert printed(*case) == (by_c(template, *values), len(values))
 
 
-def test_strings():
+def test_printed_strings_follow_width_and_precision():
     loaded = module("%s|%8s|%-8s|%.2s|%s|")
     string = loaded.copy(np.frombuffer(b"hello\0", np.uint8))
     pointers = np.array([string.address] * 4 + [0], np.uint64)

@@ -395,7 +395,7 @@ def test_the_table_and_the_command_line(tmp_path):
     assert "'alchemy' is not an experiment; use one of 'coalescing', 'banks'" in done.stderr
 
 
-def test_examples():
+def test_every_experiment_has_an_example_that_runs():
     for name in ["run", "summary", *EXPERIMENTS]:
         function = getattr(experiments, name)
         found = doctest.DocTestFinder(recurse=False).find(function, name, module=False)

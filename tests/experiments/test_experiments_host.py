@@ -51,7 +51,7 @@ def test_linear_memory(device):
 @pytest.mark.parametrize("device", TEXTURES)
 @pytest.mark.parametrize("wrap", [False, True])
 @pytest.mark.parametrize("linear", [False, True])
-def test_planes(device, linear, wrap):
+def test_textures_of_planes_filter_and_wrap(device, linear, wrap):
     module = gpuopt.load_ptx(KERNELS, device)
     plane = rng.random((16, 32), np.float32)
     made = module.texture(plane, linear_filter=linear, wrap=wrap, normalised=wrap)
@@ -317,7 +317,7 @@ def test_no_times_without_a_timer(name, device):
 
 
 @pytest.mark.parametrize("each", [*(EXPERIMENTS[name] for name in ["texture", *TIMES]), sample])
-def test_examples(each):
+def test_docstring_examples_run(each):
     (test,) = doctest.DocTestFinder(recurse=False).find(each, module=False)
     test.globs = {"gpuopt": gpuopt, "np": np}
     failed = []

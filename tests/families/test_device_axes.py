@@ -103,7 +103,7 @@ def test_every_operation_of_every_dtype(dtype, rng):
 
 
 @pytest.mark.parametrize("shape", [(6, 40, 24), (64, 48), (300, 7), (1, 9, 1, 5), (2, 3, 4, 5, 6)])
-def test_layouts(shape, rng):
+def test_axes_of_every_layout(shape, rng):
     array = (rng.random(shape) * 1000 - 300).astype("f4")
     for (name, view), op in itertools.product(layouts(array), ("sum", "max", "argmax")):
         x = Strided(view)
@@ -491,7 +491,7 @@ def bfloat16():
 
 
 @pytest.mark.parametrize("device", ["cpu", "sim", "sim, on it"])
-def test_bfloat16(bfloat16, device, rng):
+def test_bfloat16_reduces_along_axes(bfloat16, device, rng):
     for shape in ((5, 37, 6), (3000,), (64, 48)):
         array = rng.standard_normal(shape).astype(bfloat16)
         array.flat[::7] = 0

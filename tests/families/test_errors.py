@@ -170,7 +170,7 @@ def test_a_variant_of_a_wrong_type(variant):
 
 
 @pytest.mark.parametrize("device, rung", device_rungs())
-def test_block(device, rung):
+def test_block_sizes_out_of_range_are_refused(device, rung):
     for block in (0, 1, 16, 31, 33, 100, 129, 1025, 2048, -128, 2**32 + 128, 2**40, 10**30):
         with pytest.raises(ValueError, match=r"^block: "):
             gpuopt.reduce(ARRAY, variant=rung.variant, block=block, device=device)

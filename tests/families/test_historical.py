@@ -133,7 +133,7 @@ def test_transposes_show_what_the_deck_says():
     )
 
 
-def test_stencil(rng):
+def test_listing_of_the_stencil_matches_numpy(rng):
     a = rng.integers(-1000, 1000, (1 << 14) + 6, dtype=np.int32)
     got = clean(gpuopt.stencil1d, a, mode="valid", variant="2-listing", device="sim:k40")
     np.testing.assert_array_equal(got, np.convolve(a, np.ones(7, np.int32), "valid"))
@@ -153,14 +153,14 @@ def test_additions(number, n, grid, rng):
 
 
 @pytest.mark.parametrize("n", [1, 1000, 1 << 14])
-def test_saxpy(n, rng):
+def test_listing_of_saxpy_is_within_two_roundings(n, rng):
     x, y = rng.random((2, n), np.float32)
     got = clean(gpuopt.saxpy, 2.5, x, y, variant="5-historical", device="sim:k40")
     np.testing.assert_allclose(got, 2.5 * x.astype(float) + y, atol=2**-21)  # a rounding or two
 
 
 @pytest.mark.parametrize("rung", D2, ids=lambda rung: rung.name)
-def test_products(rung, rng):
+def test_listings_of_products_are_within_their_bound(rung, rng):
     a, b = rng.random((96, 128), np.float32), rng.random((128, 160), np.float32)
     got = clean(gpuopt.matmul, a, b, variant=rung.variant, device="sim:m2090")
     # 128 products of numbers below 1, each rounded once or twice

@@ -283,7 +283,7 @@ def seconds_to_interrupt(device, layout, variant, n, pause):
         on("cuda", "cuda", "broadcast", "1", id="cuda-broadcast-1"),
     ],
 )
-def test_ctrl_c(device, layout, variant):
+def test_ctrl_c_interrupts_a_call_soon(device, layout, variant):
     """KeyboardInterrupt within 0.3 s of the signal (best of three); later calls work."""
     n = size_for_a_while(device) if layout == "broadcast" else 2**33
     times = []

@@ -108,7 +108,7 @@ SHAPES = [(3, 1), (50, 3), (7, 16), (300, 16), (2, 3, 33), (3, 1000), (2, 4099)]
 
 @pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
 @pytest.mark.parametrize("mode", MODES)
-def test_rows(device, rung, mode, rng):
+def test_rows_of_every_mode_and_rung(device, rung, mode, rng):
     for i, shape in enumerate(SHAPES):
         for j, radius in enumerate((1, 3, 6, 20)):
             array = draw(rng, DTYPES[(i + j) % len(DTYPES)], shape)
@@ -346,7 +346,7 @@ def test_a_spike_or_nan_reaches_only_its_neighbours(device, rung, dtype, rng):
 
 @pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
 @pytest.mark.parametrize("dtype", ["int32", "float32"])
-def test_large(device, rung, dtype, rng):
+def test_large_arrays_of_every_rung(device, rung, dtype, rng):
     n = 5000 if device == "sim" else 2**24 + 5
     array = draw(rng, dtype, n)
     got = gpuopt.stencil1d(array, variant=rung.variant, device=device)

@@ -54,7 +54,7 @@ def test_every_rung_dtype_shape_and_block(device, rung, dtype, rng):
 
 
 @pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
-def test_layouts(device, rung, rng):
+def test_inputs_of_any_layout_and_byte_order(device, rung, rng):
     for dtype in ("u1", "<f4", ">f8", "c16"):
         base = bytes_of(rng, dtype, (70, 90))
         read_only = base.copy()
@@ -79,7 +79,7 @@ def test_structured_items(device, rung, rng):
 
 
 @pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
-def test_empty(device, rung):
+def test_empty_arrays_keep_their_shape(device, rung):
     for shape in ((0, 0), (0, 5), (5, 0)):
         got = gpuopt.transpose(np.empty(shape, np.int16), variant=rung.variant, device=device)
         assert got.shape == (shape if rung.ceiling else shape[::-1]) and got.dtype == np.int16
@@ -104,7 +104,7 @@ def test_long_and_narrow(device, rung, rng):
 
 
 @pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
-def test_large(device, rung, rng):
+def test_large_matrices_of_every_rung(device, rung, rng):
     if device == "sim":
         pytest.skip("executes lane by lane")
     for dtype, shape in (("f4", (5000, 7001)), ("u1", (8192, 8192)), ("u2", (4097, 4099)),
@@ -165,7 +165,7 @@ PERMUTATIONS = [
 
 @pytest.mark.parametrize("device, variant", any_rungs())
 @pytest.mark.parametrize("dtype", ["u1", "<i2", "<f4", "i8", "c16"])
-def test_axes(device, variant, dtype, rng):
+def test_any_permutation_of_axes(device, variant, dtype, rng):
     for shape, axes in PERMUTATIONS:
         array = bytes_of(rng, dtype, shape)
         got = gpuopt.transpose(array, axes, variant=variant, device=device)
@@ -319,7 +319,7 @@ def test_random_axes(device, variant):
 
 
 @pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
-def test_batches(device, rung, rng):
+def test_batches_of_every_rung(device, rung, rng):
     """Every rung transposes a batch of matrices; z also counts layers of blocks."""
     for dtype, shape in (("<f4", (3, 33, 70)), ("u1", (2, 5, 40, 65)), ("c16", (5, 40, 3))):
         array = bytes_of(rng, dtype, shape)
@@ -485,7 +485,7 @@ def test_cost_of_unaligned_rows():
 
 
 @pytest.mark.parametrize("device", kinds())
-def test_out(device, rng):
+def test_out_receives_the_result(device, rng):
     array = bytes_of(rng, "i4", (70, 90))
     want = array.T.copy()
     out = np.empty((90, 70), np.int32)

@@ -40,7 +40,7 @@ def check_saxpy(got, a, x, y):
 
 @pytest.mark.parametrize("device, rung", device_rungs(family="add"))
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
-def test_add(device, rung, dtype, rng):
+def test_sums_of_every_rung_are_exact(device, rung, dtype, rng):
     for n in SIZES:
         x, y = draw(rng, dtype, n), draw(rng, dtype, n)
         for block in blocks_of(rung) if rung.block_max > 1 else [None]:
@@ -76,7 +76,7 @@ def test_add_of_every_type_that_numpy_adds(device, dtype, rng):
 
 @pytest.mark.parametrize("device, rung", device_rungs(family="saxpy"))
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_saxpy(device, rung, dtype, rng):
+def test_saxpy_of_every_rung_is_within_its_bound(device, rung, dtype, rng):
     for n in SIZES:
         x, y = draw(rng, dtype, n), draw(rng, dtype, n)
         call = {"variant": rung.variant, "device": device}
@@ -273,7 +273,7 @@ def test_more_than_2_to_the_31_items(device):
 @pytest.mark.parametrize(
     "device, rung", device_rungs(family="add", without=("one-thread", "threads", "blocks"))
 )
-def test_large(device, rung, rng):
+def test_large_vectors_of_every_rung(device, rung, rng):
     n = 5120 if device == "sim" else 2048 * 2048
     x, y = draw(rng, "float32", n), draw(rng, "float32", n)
     got = gpuopt.add(x, y, variant=rung.variant, device=device)

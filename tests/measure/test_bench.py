@@ -210,7 +210,7 @@ def test_a_copy_that_does_not_copy_is_nothing_to_compare_with(wrong_bench):
         gpuopt.bench("cpu", quick=True, only=["transpose float64"], peers=[])
 
 
-def test_results_are_told_as_they_come(monkeypatch, capsys):
+def test_results_are_printed_as_they_arrive(monkeypatch, capsys):
     asked, lines = [], []
     real = gpuopt.transpose
 

@@ -145,13 +145,13 @@ def test_a_sentence_names_what_changed_most():
     )
 
 
-def test_a_sentence_leaves_out_what_hardly_changed_or_hardly_counts():
+def test_a_sentence_leaves_out_small_changes_and_small_counters():
     before = counters(warp_instructions=10**6, barriers=100_000, divergent_branches=3)
     after = counters(warp_instructions=10**6 + 50_000, barriers=95_000, divergent_branches=90)
     assert sentences.what_changed(before, after) == "no counter changed by a tenth or more"
 
 
-def test_a_sentence_tells_ratios_of_what_matters():
+def test_a_sentence_names_the_ratios_of_the_largest_changes():
     before = counters(
         warp_instructions=10_000, thread_instructions=320_000,
         global_load_requests=1000, global_load_transactions=32_000,

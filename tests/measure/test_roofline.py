@@ -337,7 +337,7 @@ def test_json_and_back():
             gpuopt.Roofline.from_dict(broken)
 
 
-def test_bounds():
+def test_the_binding_ceiling_is_named():
     roof = h200()
     memory = roof.bound(roof.place("sum", 1 << 28, 4 << 28, (4 << 28) / 4e12))
     assert (memory.ceiling, memory.unit) == ("DRAM read", "B/s")
@@ -453,7 +453,7 @@ def test_the_drawing_shows_ramp_roof_and_points():
         (666e9, "FLOP/s", "666 GFLOP/s"),
     ],
 )
-def test_rates(value, unit, text):
+def test_rates_have_a_readable_unit(value, unit, text):
     assert terminal.rate(value, unit) == text
 
 

@@ -143,7 +143,7 @@ def test_a_gpu_without_l2_reads_all_from_dram():
     assert counted.l2_fill_bytes == 50 * 32 and counted.dram_read_bytes == 32
 
 
-def test_what_l2_loses_is_read_again_and_written_back():
+def test_lines_evicted_from_l2_are_read_again_and_written_back():
     """An M2090 has 768 KB: a product of 512 x 512 reads B (1 MB) for every row of blocks."""
     x = np.ones((512, 512), np.float32)
     told = gpuopt.profile(gpuopt.matmul, x, x, variant=2, device="sim:m2090", caches=True)

@@ -38,7 +38,7 @@ LISTING = """
 """
 
 
-def test_listing():
+def test_a_listing_is_read_into_instructions():
     code = machine.parsed(LISTING)
     assert [each.name for each in code] == [
         "S2R", "ISETP.NE.AND", "LDG.E.128", "FFMA", "LDG.E", "FFMA", "BRA", "EXIT",
@@ -64,7 +64,7 @@ def test_an_unrolled_loop_is_executed_by_its_copies():
         ("UIADD3", "issue"), ("LDC.64", "issue"), ("LDGDEPBAR", "issue"), ("LDSM.16", "memory"),
     ],
 )  # fmt: skip
-def test_pipes(name, pipe):
+def test_an_instruction_runs_on_its_pipe(name, pipe):
     assert machine.pipe_of(name) == pipe
 
 

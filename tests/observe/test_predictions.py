@@ -136,7 +136,7 @@ def test_copy_of_a_user_takes_its_bytes_over_the_attainable_bandwidth():
     assert found.shares["DRAM"] > 0.95 and found.shares["issue"] < 0.5
 
 
-def test_what_if_bandwidth_clock_or_multiprocessors_change():
+def test_changed_bandwidth_clock_and_multiprocessors_change_the_prediction():
     base = scaled("sim:k40").seconds - 5e-6
     faster = scaled("sim:k40", bandwidth=576e9)
     assert "576 GB/s" in faster.device and faster.seconds - 5e-6 < 0.9 * base

@@ -128,7 +128,7 @@ def checked(html):
 
 
 @pytest.mark.parametrize("pygments", [True, False])
-def test_html(pygments, monkeypatch):
+def test_html_colours_code_where_pygments_is_installed(pygments, monkeypatch):
     if not pygments:
         monkeypatch.setitem(sys.modules, "pygments", None)
     elif not __import__("importlib.util").util.find_spec("pygments"):

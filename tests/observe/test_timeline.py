@@ -82,7 +82,7 @@ def test_a_profile_shows_registers_shared_memory_and_busy_multiprocessors():
     ("preset", "rate", "engines"),
     [("g80", 3.2, 0), ("gt200", 5.2, 1), ("m2090", 5.2, 2), ("k40", 12.6, 2), ("h200", 50.4, 2)],
 )
-def test_links(preset, rate, engines):
+def test_a_preset_has_the_link_of_its_generation(preset, rate, engines):
     link = models.host_link(preset)
     assert link.pinned == pytest.approx(rate * 1e9) and link.engines == engines
     assert link.pageable < link.pinned

@@ -22,7 +22,7 @@ def test_spin_barrier_needs_every_block_to_be_resident(preset):
         assert right == [1, 1, 0] and "grid.sync() needs CUDA 9" in str(found)
 
 
-def test_as_many_blocks_as_multiprocessors_at_most():
+def test_no_more_blocks_than_multiprocessors():
     assert gpuopt.experiments.global_sync(3, device="sim:g80").rows[1].values["blocks"] == 3
     with pytest.raises(ValueError, match="blocks: must be from 1 to 16, not 17"):
         gpuopt.experiments.global_sync(17, device="sim:g80")

@@ -46,7 +46,7 @@ def test_counters_picture_and_model_agree(preset, offset, permute):
         assert sum(each["bytes_moved"] for each in drawn) == total[f"global_{kind}_bytes_moved"]
 
 
-def test_permuted_half_warp_on_a_g80_is_told_as_uncoalesced():
+def test_permuted_half_warp_on_a_g80_is_reported_as_uncoalesced():
     kernel, arguments = copied("g80", 0, 1)
     counted = gpuopt.profile(kernel, *arguments)
     assert counted.counters.global_load_transactions == 256
@@ -116,7 +116,7 @@ def test_banks_counted_drawn_and_modelled_agree(preset, size, stride):
     assert trace.banks(0).data["passes"] == want.passes
 
 
-def test_explain_names_what_breaks_the_rule_of_an_old_gpu():
+def test_explain_names_the_violated_coalescing_rule_of_an_old_gpu():
     """A permuted half-warp: 16 transactions on a G80, none too many on a GT200 or an H200."""
     x, y = np.arange(1 << 16, dtype=np.float32), np.zeros(1 << 16, np.float32)
     for preset, rules in (("g80", ["uncoalesced"]), ("gt200", []), ("h200", [])):

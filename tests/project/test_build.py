@@ -266,7 +266,7 @@ def split(build, ptx):
     return common, {name: "".join(parts) for name, parts in kernels.items()}
 
 
-def test_each_kernel_gets_what_it_needs_and_no_more(build):
+def test_each_kernel_has_only_the_functions_it_calls(build):
     common, kernels = split(build, PTX)
     assert [*kernels] == ["first", "second"]
     assert common.startswith(".version 8.3\n.target sm_75\n.address_size 64\n")

@@ -100,7 +100,7 @@ INTEGERS = [f".{kind}{bits}" for kind in "usb" for bits in (8, 16, 32, 64)]
 
 @everywhere
 @pytest.mark.parametrize("type_", INTEGERS)
-def test_integers(device, type_):
+def test_integer_parameters_arrive_with_their_bits(device, type_):
     kernel = gpuopt.load_ptx(echo(type_), device)["echo"]
     bits = int(type_[2:])
     assert kernel.parameters == [(".u64", 8), (type_, bits // 8)]
@@ -128,7 +128,7 @@ def test_integers(device, type_):
 
 @everywhere
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_floats(device, dtype):
+def test_float_parameters_arrive_with_their_bits(device, dtype):
     dtype = np.dtype(dtype)
     type_ = f".f{8 * dtype.itemsize}"
     kernel = gpuopt.load_ptx(echo(type_), device)["echo"]

@@ -116,7 +116,7 @@ def test_numbers_are_read_alike_in_any_locale():
         ("1.5U", "malformed"),
     ],
 )
-def test_what_is_no_decimal_number_is_refused(literal, problem):
+def test_malformed_decimal_literal_is_refused(literal, problem):
     with pytest.raises(gpuopt.PTXError, match=problem):
         simulated("f64", literal)
 
@@ -180,7 +180,7 @@ def test_an_expression_has_the_value_that_ptxas_gives_it(expression, want):
         ("1 2", "."),
     ],
 )
-def test_what_is_no_expression_is_refused(expression, problem):
+def test_malformed_constant_expression_is_refused(expression, problem):
     with pytest.raises(gpuopt.PTXError, match=problem):
         simulated("u64", expression)
 

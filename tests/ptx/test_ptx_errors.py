@@ -77,7 +77,7 @@ def test_kernel_with_reqntid_accepts_only_its_block(device):
     ],
     ids=["instruction", "register", "statement", "comma", "no-PTX"],
 )
-def test_bad_ptx(device, text, line):
+def test_malformed_ptx_is_refused_with_its_line(device, text, line):
     def load():
         return gpuopt.load_ptx(text, device)["add"]  # sim reads a kernel when it is asked for
 
@@ -117,7 +117,7 @@ def test_texts_and_paths(tmp_path):
     assert gpuopt.load_ptx(text.replace("ß", "").encode("latin-1"), "sim")["add"]
 
 
-def test_cuda_source_is_told_from_ptx(tmp_path):
+def test_cuda_source_is_distinguished_from_ptx(tmp_path):
     path = tmp_path / "k.cu"
     path.write_text('#include <cstdint>\nextern "C" __global__ void k(float *x) { x[0] = 1; }\n')
     for given in (path, str(path), path.read_text(), path.read_bytes()):
@@ -125,7 +125,7 @@ def test_cuda_source_is_told_from_ptx(tmp_path):
             gpuopt.load_ptx(given, "sim")
 
 
-def test_devices(monkeypatch):
+def test_a_module_names_its_device(monkeypatch):
     assert gpuopt.load_ptx(EMPTY, "sim").device == "sim:h200"
     assert gpuopt.load_ptx(EMPTY, "sim:g80").device == "sim:g80"
     assert gpuopt.load_ptx(EMPTY).device == ("sim:h200" if KINDS["cuda"] else "cuda:0")

@@ -143,7 +143,7 @@ L:  mov.b128 {x, y}, old;
 """
 
 
-def test_128_bits():
+def test_128_bit_registers_hold_both_halves():
     module = gpuopt.load_ptx(HEAD + WIDE, "sim")
     x = np.random.default_rng(0).integers(0, 1 << 63, (32, 2), np.uint64)
     out = np.zeros_like(x)
@@ -212,7 +212,7 @@ def test_aliases_and_line_markers():
         ("sm_75", "sim:g80", True),  # no compiler of today makes older ones
     ],
 )
-def test_targets(target, device, accepted):
+def test_a_target_newer_than_the_device_is_refused(target, device, accepted):
     text = f".version 9.0\n.target {target}\n.address_size 64\n.visible .entry k() {{ ret; }}"
     if accepted:
         gpuopt.load_ptx(text, device)["k"](1, 1)

@@ -395,7 +395,7 @@ def rates(runner, path, *options):
 
 
 @pytest.mark.speed
-def test_speed(tmp_path):
+def test_speed_of_the_simulator(tmp_path):
     """`pytest -m speed -s tests/sim` prints the table: counters alone, and with all checks."""
     core = pytest.importorskip("gpuopt._core")
     runner = compile_runner(tmp_path, "gcc", "-O3", "-ffp-contract=off")

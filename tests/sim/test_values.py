@@ -16,7 +16,7 @@ def module():
 
 
 @pytest.mark.parametrize("number", range(len(EVERY)), ids=[case[0] for case in EVERY])
-def test_values(module, number):
+def test_instruction_values_match_numpy(module, number):
     name, _, _, operands, reference = EVERY[number]
     if "e4m3" in name or "e5m2" in name or "e2m" in name or "e3m2" in name:
         pytest.importorskip("ml_dtypes")

@@ -179,7 +179,7 @@ def directions(seed):
 
 
 @pytest.mark.parametrize("linear", [False, True])
-def test_cubes(module, linear):
+def test_cube_maps_fetch_from_the_face_of_the_direction(module, linear):
     cubes = np.random.default_rng(7).random((2, 6, 4, 4, 4), np.float32)
     points = Points(8, layers=2)
     points.at, face, (s, t) = directions(9)
@@ -213,7 +213,7 @@ def pyramid(seed, shape, channels=4):
 
 @pytest.mark.parametrize("linear", [False, True])
 @pytest.mark.parametrize("between", [False, True])
-def test_mipmaps(module, linear, between):
+def test_mipmaps_fetch_from_the_requested_level(module, linear, between):
     levels = pyramid(10, (8, 16))
     assert len(levels) == 5
     points = Points(11, (16, 8, 1), normalised=True, levels=5)
@@ -296,7 +296,7 @@ def test_mipmaps_of_lines_volumes_layers_and_cubes(module):
     close(module, run(module, "cube_level", made, points), want, False)
 
 
-def test_gather(module):
+def test_gather_returns_the_four_texels_of_a_channel(module):
     plane = np.random.default_rng(16).random((8, 16, 2), np.float32)
     points = Points(17, (16, 8, 1))
     got = run(module, "gathers", module.texture(plane, channels=2), points, per_thread=8)

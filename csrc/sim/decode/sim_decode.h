@@ -1,10 +1,13 @@
-/* sim_decode.h: declarations shared by the decoder's files: sim_decode.c (functions, frames),
- * sim_emit.c (helpers of all), sim_decode_operand.c, sim_decode_lane.c and
- * sim_decode_packed.c (arithmetic),
- * sim_decode_memory.c (memory), sim_decode_texture.c,
- * sim_decode_special.c (control flow, barriers, warp-wide
- * instructions), sim_decode_compared.c (loads that begin a compare-and-swap) and sim_decode_flow.c
- * (where addresses and stored values come from).
+/* sim_decode.h: declarations shared by the decoder's files.
+ *
+ * sim_decode.c           functions, frames
+ * sim_emit.c             helpers of all
+ * sim_decode_operand.c   operands
+ * sim_decode_lane.c      arithmetic; sim_decode_packed.c: packed pairs and fours
+ * sim_decode_memory.c    memory; sim_decode_texture.c: textures and surfaces
+ * sim_decode_special.c   control flow, barriers, instructions of a whole warp
+ * sim_decode_compared.c  loads whose value a compare-and-swap compares
+ * sim_decode_flow.c      where addresses and stored values come from
  */
 #ifndef SIM_DECODE_H
 #define SIM_DECODE_H

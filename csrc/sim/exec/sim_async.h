@@ -1,9 +1,8 @@
-/* sim_async.h: asynchronous copies in flight; st.async and red.async are copies of a value that
- * the copy holds. A copy moves its bytes when it has been waited for:
- * by its group (cp.async.wait_group), or by the phase of an mbarrier that tracks it. Until then
- * its words of shared memory are flagged, so that an access to them is noticed; what hardware does
- * with a copy that nobody waits for is the same in the worst case. Functions that return int return
- * 1 when the launch ends.
+/* sim_async.h: asynchronous copies in flight; st.async and red.async are copies of a value that the
+ * copy holds. A copy moves its bytes when a thread has waited for it: for its group
+ * (cp.async.wait_group), or for the phase of an mbarrier that tracks it. That is the latest moment
+ * that hardware may choose. Until then its words of shared memory are flagged, so that an access to
+ * them is found. Functions that return int return 1 when the launch ends.
  */
 #ifndef SIM_ASYNC_H
 #define SIM_ASYNC_H

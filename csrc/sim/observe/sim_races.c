@@ -8,10 +8,11 @@
  * remembers it for each other lane where only some take part. Before Volta the lanes of a warp ran
  * in step: there, volatile accesses to shared memory by different instructions are ordered, too,
  * except on two sides of a branch; and reads follow a store that all lanes have executed. Other
- * accesses are not ordered: compilers move them. Between blocks:
- * releases in global memory; an acquire includes every earlier release. This last rule is coarser
- * than the memory model: it can miss a race between blocks whose flags two other blocks have set
- * before, and never reports a false one.
+ * accesses are not ordered: compilers move them.
+ *
+ * Between blocks: releases in global memory; an acquire includes every earlier release. This rule
+ * is coarser than the memory model: it can miss a race between blocks whose flags two other blocks
+ * have set before, and never reports a false one.
  */
 #include "sim_races.h"
 
