@@ -574,17 +574,22 @@ struct sim_region {
     uint64_t *valid;          /* one bit a byte; NULL once all bytes are initialized */
     uint64_t *cells;          /* race cells, one a word */
     uint16_t *pcs;            /* the instruction of each cell; 65535: unknown */
-    struct sim_cells **after; /* cells for reads after a write, in pages allocated when needed */
-    int any_after;
+    struct sim_cells **pages; /* further cells, in pages allocated when needed: see below */
+    int any_after;            /* whether there are cells for reads after a write */
     uint8_t *touched; /* one byte a sector: bit 0 loaded, bit 1 stored, in this launch; NULL if not
                          counted */
     uint8_t read_only, module_owned;
     uint8_t is_copy; /* of an array, for one launch: nobody knows its address afterwards */
 };
-#define SIM_AFTER_ALWAYS (16ull << 20) /* bytes of such pages that every GPU may use */
+#define SIM_PAGES_ALWAYS (16ull << 20) /* bytes of such pages that every GPU may use */
 
-static inline uint64_t sim_after_pages(const struct sim_region *region) {
+/* Further cells: one a word for its reads after a write, one a byte, and one a byte for the byte's
+ * reads after a write. Each kind begins at a page of its own. */
+static inline uint64_t sim_pages_by_word(const struct sim_region *region) {
     return (region->bytes / 4 + SIM_CELLS_A_PAGE) / SIM_CELLS_A_PAGE;
+}
+static inline uint64_t sim_pages(const struct sim_region *region) {
+    return sim_pages_by_word(region) * 9;
 }
 
 struct sim_freed {
@@ -601,7 +606,7 @@ struct sim_gpu {
     struct sim_freed *freed;
     size_t freed_count;
     uint64_t next_address, used_bytes;
-    uint64_t after_bytes; /* of all regions' pages of reads after a write */
+    uint64_t page_bytes; /* of all regions' pages of race cells */
     struct sim_texture *textures;
     size_t texture_count;
     struct sim_module *modules;

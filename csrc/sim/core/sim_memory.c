@@ -42,14 +42,14 @@ const struct sim_freed *sim_memory_find_freed(const struct sim_gpu *gpu, uint64_
 
 /* Clears the race detector's cells of this region. */
 void sim_memory_forget_races(struct sim_gpu *gpu, struct sim_region *region) {
-    for (uint64_t i = 0; region->after && i < sim_after_pages(region); i++) {
-        gpu->after_bytes -= region->after[i] ? sizeof **region->after : 0;
-        free(region->after[i]);
+    for (uint64_t i = 0; region->pages && i < sim_pages(region); i++) {
+        gpu->page_bytes -= region->pages[i] ? sizeof **region->pages : 0;
+        free(region->pages[i]);
     }
-    free(region->after);
+    free(region->pages);
     free(region->cells);
     free(region->pcs);
-    region->after = NULL;
+    region->pages = NULL;
     region->cells = NULL;
     region->pcs = NULL;
     region->any_after = 0;

@@ -57,6 +57,7 @@ void sim_races_free(struct sim_block *block) {
         return;
     free(block->races->writers);
     free(block->races->readers);
+    free(block->races->bytes);
     for (uint32_t w = 0; w < SIM_MAX_WARPS; w++) {
         free(block->races->lanes[w]);
         free(block->races->step_lanes[w]);
@@ -113,11 +114,11 @@ int sim_races_open(struct sim_run *run) {
         /* calloc: untouched pages cost nothing */
         if (!region->cells)
             region->cells = calloc(region->bytes / 4 + SIM_LANES, sizeof *region->cells);
-        if (!region->after)
-            region->after = calloc(sim_after_pages(region), sizeof *region->after);
+        if (!region->pages)
+            region->pages = calloc(sim_pages(region), sizeof *region->pages);
         if (!region->pcs)
             region->pcs = calloc(region->bytes / 4 + SIM_LANES, sizeof *region->pcs);
-        if (!region->cells || !region->after || !region->pcs)
+        if (!region->cells || !region->pages || !region->pcs)
             return 0;
     }
     return 1;
@@ -126,7 +127,7 @@ int sim_races_open(struct sim_run *run) {
 void sim_races_forget(struct sim_region *region, uint64_t offset, uint64_t bytes) {
     for (uint64_t word = offset / 4; word < (offset + bytes + 3) / 4; word++) {
         struct sim_cells *page =
-            __atomic_load_n(&region->after[word / SIM_CELLS_A_PAGE], __ATOMIC_ACQUIRE);
+            __atomic_load_n(&region->pages[word / SIM_CELLS_A_PAGE], __ATOMIC_ACQUIRE);
         __atomic_store_n(&region->cells[word], 0, __ATOMIC_RELAXED);
         if (page)
             __atomic_store_n(&page->cells[word % SIM_CELLS_A_PAGE], 0, __ATOMIC_RELAXED);

@@ -9,19 +9,30 @@
 /* A cell, unpacked: the access to some bytes of a word. */
 struct sim_race_cell {
     uint32_t block, warp, lane, time, pc, bytes;
-    uint32_t unit; /* bytes per lane: byte b belongs to lane + b / unit; 0: all belong to `lane` */
+    uint32_t unit; /* which lane owns each byte: see SIM_RACE_OWNERS */
     int write, atomic;
     uint32_t same; /* a write's: 1: threads of the block store this by construction; 2: all do */
     int many, warps, blocks; /* readers: several lanes of the warp, several warps, several blocks */
 };
 
+/* By unit, what each byte's owner adds to `lane`, the first byte in the lowest bits: all bytes
+ * belong to one lane; each to the next one; or those from byte 2, 3 or 1 on to the next one. */
+static const uint32_t SIM_RACE_OWNERS[] = {0, 0x03020100, 0x01010000, 0x01000000, 0x01010100};
+#define SIM_RACE_UNITS 5u
+#define SIM_RACE_BLOCKS 0x7fffffu /* of global cells: blocks are numbered modulo this plus one */
+
+/* The owners of all four bytes. */
+static inline uint32_t sim_race_owners(const struct sim_race_cell *c) {
+    return (c->lane * 0x01010101u + SIM_RACE_OWNERS[c->unit]) & 0x1f1f1f1fu;
+}
+
 static inline uint32_t sim_race_owner(const struct sim_race_cell *c, uint32_t byte) {
-    return c->unit ? (c->lane + byte / c->unit) % SIM_LANES : c->lane;
+    return sim_race_owners(c) >> byte * 8 & 31;
 }
 
 #define SIM_GLOBAL_TIME_MOST 4095u /* of global cells: later accesses have no known order */
 #define SIM_SYNC_WORDS 32u
-#define SIM_SHARED_TIME_MOST 0x1fffffffu /* of shared cells: then all cells are cleared */
+#define SIM_SHARED_TIME_MOST 0x0fffffffu /* of shared cells: then all cells are cleared */
 
 /* Times count ordering events over the whole block. An access carries the time at which its warp's
  * current epoch began. */
@@ -46,6 +57,8 @@ struct sim_race_block {
      * lanes of the warp executed. */
     uint32_t together[SIM_MAX_WARPS];
     uint64_t *writers, *readers; /* one cell for each word of shared memory */
+    uint64_t *bytes; /* four cells for each word's writers, and four for its readers, of single
+                        bytes; NULL until needed */
     uint64_t words;
     int released; /* whether anything was released; then: the time, by remainder of the word's
                      address */

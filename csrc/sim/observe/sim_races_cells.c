@@ -3,17 +3,20 @@
  *
  * A word of global memory has one cell: its last writer or, until a write, its readers. A write
  * that is ordered after all reads replaces them: an access that races with them also races with the
- * write. Reads after a write go to separate pages, allocated when needed; a bound keeps all shadow
- * memory below four times the allocations, and reads beyond it go unnoticed. A word of shared
- * memory has one cell for its writer and one for its readers.
+ * write. Reads after a write go to a second cell. A word of shared memory has one cell for its
+ * writer and one for its readers.
  *
  * A cell keeps the first or last of several readers, and that there are others. It distinguishes
- * bytes and halves that neighbouring lanes access; if threads share a word otherwise, it keeps the
- * later one. So it can miss races, and never invents one.
+ * bytes of neighbouring lanes; if threads share a word otherwise, its bytes get
+ * cells of their own, and the word's cell only says so.
+ *
+ * Global memory's further cells lie in pages, allocated when needed. A bound keeps all shadow
+ * memory below four times the allocations; beyond it a word keeps the later access and no reads
+ * after a write. So the record can miss races, and never invents one.
  *
  * Two stores of one value are no race where they are equal by construction (`done = 1`), or where
- * lanes of one warp make them at one source line: overlapping copies. Equal data of several warps
- * are no excuse, nor is any store against another thread's read.
+ * lanes of one warp make them by one instruction. Equal data are no other excuse, nor is any store
+ * against another thread's read.
  */
 #include "sim_races_cells.h"
 
@@ -30,12 +33,6 @@ static int stored_there(const struct view *v, uint32_t lane, const uint8_t *mine
     return there && memcmp(there, mine, a->bytes) == 0;
 }
 
-/* Copies of one store in an unrolled loop. */
-static int same_line(const struct sim_kernel *k, uint32_t pc, uint32_t other) {
-    return other < 0xffff && k->where[pc].line && k->where[pc].line == k->where[other].line &&
-           k->where[pc].file == k->where[other].file;
-}
-
 /* Both store one value, and not by chance: see above. */
 static int stores_alike(const struct view *v, uint32_t lane, const struct sim_race_cell *c,
                         uint32_t owner) {
@@ -45,15 +42,13 @@ static int stores_alike(const struct view *v, uint32_t lane, const struct sim_ra
         return 0;
     const uint8_t *mine = a->value + (size_t)lane * a->bytes;
     const int by_value = v->w->run->by_value,
-              here = a->space == SIM_S_SHARED || c->block == (warp->block->linear & 0xffffff);
+              here =
+                  a->space == SIM_S_SHARED || c->block == (warp->block->linear & SIM_RACE_BLOCKS);
     const uint32_t wanted = here ? SAME_BLOCK : SAME_GRID;
-    if (here && c->write && !c->atomic && c->warp == warp->index) {
-        if (owner != lane && a->mask >> owner & 1 && a->address[owner] == a->address[lane] &&
-            memcmp(a->value + (size_t)owner * a->bytes, mine, a->bytes) == 0)
-            return 1;
-        if (same_line(v->w->run->kernel, a->pc, c->pc) && stored_there(v, lane, mine))
-            return 1;
-    }
+    if (here && c->write && !c->atomic && c->warp == warp->index && owner != lane &&
+        a->mask >> owner & 1 && a->address[owner] == a->address[lane] &&
+        memcmp(a->value + (size_t)owner * a->bytes, mine, a->bytes) == 0)
+        return 1;
     if (!by_value && (!c->write || c->atomic || c->same < wanted || v->same < wanted))
         return 0;
     return stored_there(v, lane, mine);

@@ -58,7 +58,7 @@ static inline struct sim_race_cell whole_cell(const struct view *v, uint32_t lan
     const uint32_t x = v->warp->index, time = v->r->now[x];
     const int shared = v->a->space == SIM_S_SHARED;
     return (struct sim_race_cell){
-        .block = shared ? 0 : (uint32_t)(v->warp->block->linear & 0xffffff),
+        .block = shared ? 0 : (uint32_t)(v->warp->block->linear & SIM_RACE_BLOCKS),
         .warp = x,
         .lane = lane,
         .time = !shared && time > SIM_GLOBAL_TIME_MOST ? SIM_GLOBAL_TIME_MOST : time,
@@ -94,11 +94,49 @@ static inline uint32_t lanes_of_group(const struct sim_access *a, uint32_t lane)
     return (uint32_t)((1ull << a->group) - 1) << lane;
 }
 
-/* The same access, to other bytes of the word. */
-static inline int joins(const struct sim_race_cell *c, const struct sim_race_cell *mine) {
-    return c->write == mine->write && c->atomic == mine->atomic && c->unit == mine->unit &&
-           c->lane == mine->lane && c->warp == mine->warp && c->block == mine->block &&
-           c->time == mine->time && !c->many && !c->warps && !c->blocks && mine->unit;
+/* The pattern of two accesses' owners. Returns 0 if there is none. */
+static inline int owners_join(uint32_t bytes, uint32_t owners, uint32_t more, uint32_t theirs,
+                              uint32_t *unit, uint32_t *lane) {
+    const uint32_t one = (bytes * 0x00204081u & 0x01010101u) * 0x1f, /* four bits to four bytes */
+        other = (more * 0x00204081u & 0x01010101u) * 0x1f, both = one | other;
+    const uint32_t all = (owners & one) | (theirs & other & ~one),
+                   first = (uint32_t)__builtin_ctz(bytes | more) * 8;
+    if ((owners ^ theirs) & one & other)
+        return 0;
+    for (uint32_t u = 0; u < SIM_RACE_UNITS; u++) {
+        const uint32_t from = (all + 0x20202020u - SIM_RACE_OWNERS[u]) & both,
+                       least = from >> first & 31;
+        if (from == (least * 0x01010101u & both)) {
+            *unit = u;
+            *lane = least;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* The same access, to other bytes of the word: `mine` becomes the cell of both, if their lanes have
+ * a pattern. */
+static inline int join(const struct sim_race_cell *c, struct sim_race_cell *mine) {
+    if (c->write != mine->write || c->atomic != mine->atomic || c->warp != mine->warp ||
+        c->block != mine->block || c->time != mine->time || c->same != mine->same || c->many ||
+        c->warps || c->blocks)
+        return 0;
+    if ((c->unit != mine->unit || c->lane != mine->lane) &&
+        !owners_join(c->bytes, sim_race_owners(c), mine->bytes, sim_race_owners(mine), &mine->unit,
+                     &mine->lane))
+        return 0;
+    mine->bytes |= c->bytes;
+    return 1;
+}
+
+/* One byte's part of a cell, as a cell of its own: all its four bytes stand for that byte. */
+static inline struct sim_race_cell byte_cell(const struct sim_race_cell *c, uint32_t byte) {
+    struct sim_race_cell one = *c;
+    one.lane = sim_race_owner(c, byte);
+    one.unit = 0;
+    one.bytes = 15;
+    return one;
 }
 
 /* Compares another cell's bytes with this access's: one finding for each pair of lanes. ordered(v,

@@ -1,5 +1,6 @@
 /* sim_races_global.c: the cells of global memory: each word has one, of its last write or of its
- * readers, and one in a page of its own for reads after a write.
+ * readers, and one in a page of its own for reads after a write. Threads that access different
+ * bytes of a word give it such a pair for each byte.
  */
 #include "sim_races_cells.h"
 
@@ -8,21 +9,23 @@
 
 /* ---- packed cells: a change of the fields requires a change of the fast paths ---- */
 
-/* Global: bytes 4, unit 2, write, atomic or warps, many, blocks, lane 5, warp 5, time 12, block 24,
+/* Global: bytes 4, unit 3, write, atomic or warps, many, blocks, lane 5, warp 5, time 12, block 23,
  * launch 8. A cell of another launch is empty. A write has its sameness in place of many and
- * blocks. The instruction is kept beside the cells. */
+ * blocks. The instruction is kept beside the cells. Unit 7: the word's bytes have cells of their
+ * own, and this one no further fields. */
 #define G_BYTES 0xfull
-#define G_UNIT (3ull << 4)
-#define G_WRITE (1ull << 6)
-#define G_WARPS (1ull << 7)
-#define G_MANY (1ull << 8)
-#define G_BLOCKS (1ull << 9)
+#define G_UNIT (7ull << 4)
+#define G_WRITE (1ull << 7)
+#define G_WARPS (1ull << 8)
+#define G_MANY (1ull << 9)
+#define G_BLOCKS (1ull << 10)
 #define G_SAME (G_MANY | G_BLOCKS)
 #define G_FLAGS (G_WARPS | G_SAME)
-#define G_LANE (31ull << 10)
-#define G_WARP (31ull << 15)
-#define G_TIME (0xfffull << 20)
-#define G_BLOCK (0xffffffull << 32)
+#define G_LANE_SHIFT 11
+#define G_LANE (31ull << G_LANE_SHIFT)
+#define G_WARP (31ull << 16)
+#define G_TIME (0xfffull << 21)
+#define G_BLOCK ((uint64_t)SIM_RACE_BLOCKS << 33)
 #define G_LAUNCH (0xffull << 56)
 #define G_THREAD (G_LAUNCH | G_BLOCK | G_WARP | G_LANE | G_UNIT | G_BYTES)
 
@@ -32,25 +35,25 @@ static uint64_t pack_global(const struct sim_race_cell *c, uint32_t launch) {
               blocks = c->write ? c->same >= SAME_GRID : c->blocks;
     return (uint64_t)c->bytes | (uint64_t)c->unit << 4 | (c->write ? G_WRITE : 0) |
            (warps ? G_WARPS : 0) | (many ? G_MANY : 0) | (blocks ? G_BLOCKS : 0) |
-           (uint64_t)c->lane << 10 | (uint64_t)c->warp << 15 | (uint64_t)c->time << 20 |
-           (uint64_t)(c->block & 0xffffff) << 32 | (uint64_t)launch << 56;
+           (uint64_t)c->lane << G_LANE_SHIFT | (uint64_t)c->warp << 16 | (uint64_t)c->time << 21 |
+           (uint64_t)(c->block & SIM_RACE_BLOCKS) << 33 | (uint64_t)launch << 56;
 }
 
 static struct sim_race_cell unpack_global(uint64_t u, uint32_t pc) {
     const int write = (u & G_WRITE) != 0, warps = (u & G_WARPS) != 0, many = (u & G_MANY) != 0,
               blocks = (u & G_BLOCKS) != 0;
     return (struct sim_race_cell){.bytes = u & 15,
-                                  .unit = u >> 4 & 3,
+                                  .unit = u >> 4 & 7,
                                   .write = write,
                                   .atomic = write && warps,
                                   .warps = !write && warps,
                                   .many = !write && many,
                                   .blocks = !write && blocks,
                                   .same = write ? (uint32_t)many + (uint32_t)blocks : 0,
-                                  .lane = u >> 10 & 31,
-                                  .warp = u >> 15 & 31,
-                                  .time = u >> 20 & 0xfff,
-                                  .block = u >> 32 & 0xffffff,
+                                  .lane = u >> G_LANE_SHIFT & 31,
+                                  .warp = u >> 16 & 31,
+                                  .time = u >> 21 & 0xfff,
+                                  .block = u >> 33 & SIM_RACE_BLOCKS,
                                   .pc = pc};
 }
 
@@ -61,7 +64,7 @@ static int global_ordered(const struct view *v, const struct sim_race_cell *c, u
     const struct sim_race_block *r = v->r;
     const uint32_t x = v->warp->index;
     const struct sim_run *run = v->w->run;
-    const int same_block = c->block == (v->warp->block->linear & 0xffffff);
+    const int same_block = c->block == (v->warp->block->linear & SIM_RACE_BLOCKS);
     /* only a synchronization between blocks orders readers of several blocks */
     if (c->blocks && (v->alone || !r->acquired[x] || same_block))
         return !v->alone && r->acquired[x];
@@ -78,12 +81,8 @@ static int global_ordered(const struct view *v, const struct sim_race_cell *c, u
 /* Joins this read with another that is not ordered before it; otherwise keeps this read alone. */
 static void join_readers(const struct view *v, const struct sim_race_cell *c,
                          struct sim_race_cell *now) {
-    if (joins(c, now)) {
-        now->bytes |= c->bytes;
+    if (join(c, now) || !(c->bytes & now->bytes))
         return;
-    }
-    if (!(c->bytes & now->bytes))
-        return; /* other bytes of the word: keep the later reader */
     const uint32_t known = v->r->known[now->warp][c->warp];
     const int same_thread = c->warp == now->warp && c->lane == now->lane && !c->many;
     if (c->block == now->block && !c->blocks && !c->warps && (same_thread || c->time < known))
@@ -94,7 +93,7 @@ static void join_readers(const struct view *v, const struct sim_race_cell *c,
     now->bytes &= c->bytes;
 }
 
-/* The cells of a word: of its last write or readers, or of reads after a write (NULL: no room). */
+/* A cell of a word or of a byte; NULL: no room. */
 struct slot {
     uint64_t *cell;
     uint16_t *pc;
@@ -109,67 +108,85 @@ static void put(struct slot s, uint64_t cell, uint16_t pc) {
     __atomic_store_n(s.pc, pc, __ATOMIC_RELAXED);
 }
 
+/* ---- cells in pages ---- */
+
+/* Where the pages have the cells of a word's reads after a write, of a byte, and of its reads after
+ * a write. */
+static uint64_t by_byte(const struct sim_region *region, uint64_t word, uint32_t byte) {
+    return sim_pages_by_word(region) * SIM_CELLS_A_PAGE + word * 4 + byte;
+}
+static uint64_t after_byte(const struct sim_region *region, uint64_t word, uint32_t byte) {
+    return sim_pages_by_word(region) * SIM_CELLS_A_PAGE * 5 + word * 4 + byte;
+}
+
 /* make: allocates the page if it is missing. */
-static struct slot reads_after(const struct view *v, struct sim_region *region, uint64_t word,
-                               int make) {
+static struct slot in_pages(const struct view *v, struct sim_region *region, uint64_t at,
+                            int make) {
     struct sim_gpu *gpu = v->w->run->gpu;
-    struct sim_cells **at = &region->after[word / SIM_CELLS_A_PAGE],
-                     *page = __atomic_load_n(at, __ATOMIC_ACQUIRE), *none = NULL;
-    const uint64_t in_page = word % SIM_CELLS_A_PAGE, bytes = sizeof *page;
-    if (!page && make) {
-        if (__atomic_add_fetch(&gpu->after_bytes, bytes, __ATOMIC_RELAXED) >
-                gpu->used_bytes / 4 * 3 + SIM_AFTER_ALWAYS ||
+    struct sim_cells **entry = &region->pages[at / SIM_CELLS_A_PAGE],
+                     *page = __atomic_load_n(entry, __ATOMIC_ACQUIRE), *none = NULL;
+    const uint64_t in_page = at % SIM_CELLS_A_PAGE, bytes = sizeof *page,
+                   most = gpu->used_bytes / 4 * 3 + SIM_PAGES_ALWAYS;
+    if (!page && make && __atomic_load_n(&gpu->page_bytes, __ATOMIC_RELAXED) + bytes <= most) {
+        if (__atomic_add_fetch(&gpu->page_bytes, bytes, __ATOMIC_RELAXED) > most ||
             !(page = calloc(1, bytes))) {
-            __atomic_sub_fetch(&gpu->after_bytes, bytes, __ATOMIC_RELAXED);
+            __atomic_sub_fetch(&gpu->page_bytes, bytes, __ATOMIC_RELAXED);
             return (struct slot){NULL, NULL};
         }
-        if (!__atomic_compare_exchange_n(at, &none, page, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        if (!__atomic_compare_exchange_n(entry, &none, page, 0, __ATOMIC_ACQ_REL,
+                                         __ATOMIC_ACQUIRE)) {
             free(page);
-            __atomic_sub_fetch(&gpu->after_bytes, bytes, __ATOMIC_RELAXED);
+            __atomic_sub_fetch(&gpu->page_bytes, bytes, __ATOMIC_RELAXED);
             page = none;
         }
     }
-    if (make)
-        __atomic_store_n(&region->any_after, 1, __ATOMIC_RELAXED);
     return page ? (struct slot){page->cells + in_page, page->pcs + in_page}
                 : (struct slot){NULL, NULL};
 }
 
-static int global_word(const struct view *v, struct sim_region *region, uint64_t word,
-                       struct sim_race_cell mine) {
-    const struct slot cell = {&region->cells[word], &region->pcs[word]};
-    struct slot after = reads_after(v, region, word, 0);
+static void put_after(const struct view *v, struct sim_region *region, uint64_t at, uint64_t cell,
+                      uint16_t pc) {
+    const struct slot after = in_pages(v, region, at, cell != 0);
+    if (!after.cell)
+        return;
+    put(after, cell, pc);
+    if (cell)
+        __atomic_store_n(&region->any_after, 1, __ATOMIC_RELAXED);
+}
+
+/* The launch's reads after a write: no bytes if there are none. */
+static struct sim_race_cell reads_after(const struct view *v, struct sim_region *region,
+                                        uint64_t at) {
+    const struct slot after = in_pages(v, region, at, 0);
+    const uint64_t read = after.cell ? get(after) : 0;
+    return read >> 56 == v->launch ? unpack_global(read, *after.pc) : (struct sim_race_cell){0};
+}
+
+/* ---- one access ---- */
+
+/* To a word or a byte with its two cells. */
+static int global_cell(const struct view *v, struct sim_region *region, struct slot cell,
+                       uint64_t after, struct sim_race_cell mine) {
     const uint64_t old = get(cell);
-    uint64_t read = after.cell ? get(after) : 0;
-    if (read >> 56 != v->launch)
-        read = 0;
-    const struct sim_race_cell reads = unpack_global(read, read ? *after.pc : 0);
+    const struct sim_race_cell reads = reads_after(v, region, after);
     int hidden = 0; /* an atomic must not hide a plain write that others do not follow yet */
     if (old >> 56 == v->launch) {
-        const struct sim_race_cell c = unpack_global(old, *cell.pc);
+        const struct sim_race_cell c = unpack_global(old, *cell.pc), alone = mine;
         hidden = v->atomic && c.write && !c.atomic;
-        const int joined = joins(&c, &mine);
-        if ((v->writes || c.write) && !joined && sim_race_conflicts(v, &c, &mine, global_ordered))
+        const int joined = v->writes && join(&c, &mine);
+        if ((v->writes || c.write) && !joined && sim_race_conflicts(v, &c, &alone, global_ordered))
             return 1;
-        if (v->writes && joined)
-            mine.bytes |= c.bytes;
-        if (v->writes && !c.write && (c.bytes & ~mine.bytes)) { /* reads of other bytes remain */
-            after = reads_after(v, region, word, 1);
-            if (after.cell)
-                put(after, old, *cell.pc);
-        } else if (v->writes && read) {
-            if (sim_race_conflicts(v, &reads, &mine, global_ordered))
+        if (v->writes && reads.bytes) {
+            if (sim_race_conflicts(v, &reads, &alone, global_ordered))
                 return 1;
-            put(after, 0, 0);
+            put_after(v, region, after, 0, 0);
         } else if (!v->writes && !v->atomic && c.write) {
             /* a read by the writer at the time of its write adds nothing */
             if (!((old ^ pack_global(&mine, v->launch)) & (G_THREAD | G_TIME)) && !c.atomic)
                 return 0;
-            if (read)
+            if (reads.bytes)
                 join_readers(v, &reads, &mine);
-            after = reads_after(v, region, word, 1);
-            if (after.cell)
-                put(after, pack_global(&mine, v->launch), v->pc);
+            put_after(v, region, after, pack_global(&mine, v->launch), v->pc);
             return 0;
         } else if (!v->writes && !v->atomic) {
             join_readers(v, &c, &mine);
@@ -178,6 +195,68 @@ static int global_word(const struct view *v, struct sim_region *region, uint64_t
     if ((v->writes && !hidden) || !v->atomic)
         put(cell, pack_global(&mine, v->launch), v->pc);
     return 0;
+}
+
+/* Whether the word's cells cannot hold this access beside those of other bytes. */
+static int exceeds(const struct view *v, const struct sim_race_cell *c,
+                   const struct sim_race_cell *reads, const struct sim_race_cell *mine) {
+    struct sim_race_cell both = *mine;
+    const struct sim_race_cell *other = c->write ? reads : c;
+    if (v->writes)
+        return (reads->bytes & ~mine->bytes) || ((c->bytes & ~mine->bytes) && !join(c, &both));
+    return !v->atomic && other->bytes &&
+           (other->bytes != mine->bytes || other->unit != mine->unit) && !join(other, &both);
+}
+
+/* Gives each byte of a word cells of its own. Returns 0 if there is no room. */
+static int split(const struct view *v, struct sim_region *region, uint64_t word,
+                 const struct sim_race_cell *c, const struct sim_race_cell *reads) {
+    for (uint32_t b = 0; b < 4; b++) {
+        const struct slot slot = in_pages(v, region, by_byte(region, word, b), 1);
+        const struct sim_race_cell one = byte_cell(c, b), read = byte_cell(reads, b);
+        if (!slot.cell)
+            return 0;
+        put(slot, c->bytes >> b & 1 ? pack_global(&one, v->launch) : 0, (uint16_t)c->pc);
+        put_after(v, region, after_byte(region, word, b),
+                  reads->bytes >> b & 1 ? pack_global(&read, v->launch) : 0, (uint16_t)reads->pc);
+    }
+    put_after(v, region, word, 0, 0);
+    __atomic_store_n(&region->cells[word], (uint64_t)v->launch << 56 | G_UNIT, __ATOMIC_RELEASE);
+    return 1;
+}
+
+static int global_usual_slot(const struct view *v, const struct sim_region *region,
+                             struct slot cell, uint32_t lane);
+
+static int global_bytes(const struct view *v, struct sim_region *region, uint64_t word,
+                        const struct sim_race_cell *mine) {
+    for (uint32_t m = mine->bytes; m; m &= m - 1) {
+        const uint32_t b = (uint32_t)__builtin_ctz(m);
+        const struct slot cell = in_pages(v, region, by_byte(region, word, b), 0);
+        const struct sim_race_cell one = byte_cell(mine, b);
+        if (cell.cell && !global_usual_slot(v, region, cell, one.lane) &&
+            global_cell(v, region, cell, after_byte(region, word, b), one))
+            return 1;
+    }
+    if (v->writes && !v->atomic && mine->bytes == 15) /* one cell suffices again */
+        put((struct slot){&region->cells[word], &region->pcs[word]}, pack_global(mine, v->launch),
+            v->pc);
+    return 0;
+}
+
+static int global_word(const struct view *v, struct sim_region *region, uint64_t word,
+                       const struct sim_race_cell *mine) {
+    const struct slot cell = {&region->cells[word], &region->pcs[word]};
+    const uint64_t old = __atomic_load_n(cell.cell, __ATOMIC_ACQUIRE);
+    if (old >> 56 == v->launch) {
+        if ((old & G_UNIT) == G_UNIT)
+            return global_bytes(v, region, word, mine);
+        const struct sim_race_cell c = unpack_global(old, *cell.pc),
+                                   reads = reads_after(v, region, word);
+        if (exceeds(v, &c, &reads, mine) && split(v, region, word, &c, &reads))
+            return global_bytes(v, region, word, mine);
+    }
+    return global_cell(v, region, cell, word, *mine);
 }
 
 /* The common case: words that are empty, or accessed only by this thread, or only read. Returns the
@@ -205,39 +284,39 @@ static inline uint64_t global_usual(uint64_t c, uint64_t mine, int writes, uint6
 
 /* Returns the words that need the full test, one bit each. Words that this launch has not accessed
  * yet, usually all, need none. */
-#define GLOBAL_ROW(name, target, writes)                                                       \
-    static target uint32_t name(uint64_t *restrict cells, uint16_t *restrict pcs, uint16_t pc, \
-                                struct row row, uint64_t alone) {                              \
-        uint64_t bad[SIM_LANES], any = 0, first = row.mine + ((uint64_t)row.lane << 10);       \
-        uint64_t kept[SIM_LANES], some = 0, every = ~0ull;                                     \
-        for (uint32_t i = 0; i < row.words; i++)                                               \
-            any |= WHEN(!((cells[i] ^ first) & G_LAUNCH));                                     \
-        if (!any) {                                                                            \
-            for (uint32_t i = 0; i < row.words; i++)                                           \
-                cells[i] = first + ((uint64_t)(i << row.up >> row.down) << 10);                \
-            for (uint32_t i = 0; i < row.words; i++)                                           \
-                pcs[i] = pc;                                                                   \
-            return 0;                                                                          \
-        }                                                                                      \
-        any = 0;                                                                               \
-        for (uint32_t i = 0; i < row.words; i++) {                                             \
-            const uint64_t old = cells[i],                                                     \
-                           mine = first + ((uint64_t)(i << row.up >> row.down) << 10),         \
-                           made = global_usual(old, mine, writes, alone, &bad[i]);             \
-            kept[i] = bad[i] | WHEN(made == old);                                              \
-            cells[i] = (old & kept[i]) | (made & ~kept[i]);                                    \
-            any |= bad[i];                                                                     \
-            some |= kept[i];                                                                   \
-            every &= kept[i];                                                                  \
-        }                                                                                      \
-        for (uint32_t i = 0; !some && i < row.words; i++)                                      \
-            pcs[i] = pc;                                                                       \
-        for (uint32_t i = 0; some && !every && i < row.words; i++)                             \
-            pcs[i] = kept[i] ? pcs[i] : pc;                                                    \
-        uint32_t left = 0;                                                                     \
-        for (uint32_t i = 0; any && i < row.words; i++)                                        \
-            left |= (uint32_t)(bad[i] != 0) << i;                                              \
-        return left;                                                                           \
+#define GLOBAL_ROW(name, target, writes)                                                           \
+    static target uint32_t name(uint64_t *restrict cells, uint16_t *restrict pcs, uint16_t pc,     \
+                                struct row row, uint64_t alone) {                                  \
+        uint64_t bad[SIM_LANES], any = 0, first = row.mine + ((uint64_t)row.lane << G_LANE_SHIFT); \
+        uint64_t kept[SIM_LANES], some = 0, every = ~0ull;                                         \
+        for (uint32_t i = 0; i < row.words; i++)                                                   \
+            any |= WHEN(!((cells[i] ^ first) & G_LAUNCH));                                         \
+        if (!any) {                                                                                \
+            for (uint32_t i = 0; i < row.words; i++)                                               \
+                cells[i] = first + ((uint64_t)(i << row.up >> row.down) << G_LANE_SHIFT);          \
+            for (uint32_t i = 0; i < row.words; i++)                                               \
+                pcs[i] = pc;                                                                       \
+            return 0;                                                                              \
+        }                                                                                          \
+        any = 0;                                                                                   \
+        for (uint32_t i = 0; i < row.words; i++) {                                                 \
+            const uint64_t old = cells[i],                                                         \
+                           mine = first + ((uint64_t)(i << row.up >> row.down) << G_LANE_SHIFT),   \
+                           made = global_usual(old, mine, writes, alone, &bad[i]);                 \
+            kept[i] = bad[i] | WHEN(made == old);                                                  \
+            cells[i] = (old & kept[i]) | (made & ~kept[i]);                                        \
+            any |= bad[i];                                                                         \
+            some |= kept[i];                                                                       \
+            every &= kept[i];                                                                      \
+        }                                                                                          \
+        for (uint32_t i = 0; !some && i < row.words; i++)                                          \
+            pcs[i] = pc;                                                                           \
+        for (uint32_t i = 0; some && !every && i < row.words; i++)                                 \
+            pcs[i] = kept[i] ? pcs[i] : pc;                                                        \
+        uint32_t left = 0;                                                                         \
+        for (uint32_t i = 0; any && i < row.words; i++)                                            \
+            left |= (uint32_t)(bad[i] != 0) << i;                                                  \
+        return left;                                                                               \
     }
 GLOBAL_ROW(global_read_plain, , 0)
 GLOBAL_ROW(global_write_plain, , 1)
@@ -261,7 +340,8 @@ static int global_row(const struct view *v, struct sim_region *region, uint64_t 
             region->cells + word, region->pcs + word, v->pc, row, v->alone);
         for (; left; left &= left - 1) {
             const uint32_t i = (uint32_t)__builtin_ctz(left);
-            if (global_word(v, region, word + i, cell_in(v, &row, i)))
+            const struct sim_race_cell c = cell_in(v, &row, i);
+            if (global_word(v, region, word + i, &c))
                 return 1;
         }
     }
@@ -274,7 +354,8 @@ static int global_uniform(const struct view *v, struct sim_region *region, uint6
     for (uint64_t end = word + v->a->bytes / 4; word < end; word++) {
         const struct slot cell = {&region->cells[word], &region->pcs[word]};
         uint64_t bad, old = get(cell), made;
-        made = global_usual(old, v->mine | (uint64_t)last_lane << 10 | G_MANY, 0, v->alone, &bad);
+        made = global_usual(old, v->mine | (uint64_t)last_lane << G_LANE_SHIFT | G_MANY, 0,
+                            v->alone, &bad);
         if (bad || (made & G_WRITE))
             return 0;
         if (made != old)
@@ -283,23 +364,57 @@ static int global_uniform(const struct view *v, struct sim_region *region, uint6
     return 1;
 }
 
-/* The common case of an access to a part of a word, which no other thread accesses or writes.
- * Returns 0 if it is another. */
+/* The common case of an access to a part of a word: the first one, or by neighbouring lanes at
+ * once. Returns 0 if it is another. */
 static int part_usual(const struct view *v, struct sim_region *region, uint64_t offset,
                       uint32_t lane) {
     const uint32_t bytes = v->a->bytes, at = offset & 3;
-    uint64_t *cell = &region->cells[offset / 4], old = __atomic_load_n(cell, __ATOMIC_RELAXED);
+    const struct slot cell = {&region->cells[offset / 4], &region->pcs[offset / 4]};
+    const uint64_t old = get(cell);
     uint64_t mine = (v->mine & ~G_BYTES) | (uint64_t)((1u << bytes) - 1) << at |
-                    (uint64_t)bytes << 4 | (uint64_t)((lane - at / bytes) % SIM_LANES) << 10;
+                    (uint64_t)bytes << 4 |
+                    (uint64_t)((lane - at / bytes) % SIM_LANES) << G_LANE_SHIFT;
     if (v->atomic || (v->writes && region->any_after))
         return 0;
     if (!((old ^ mine) & G_LAUNCH)) { /* else this launch's first access */
-        if (!((old ^ mine) & ~G_BYTES) && !(old & G_FLAGS))
-            mine |= old & G_BYTES; /* the same access, to other bytes */
-        else if (v->writes || (old & G_WRITE) || (old & mine & G_BYTES))
+        const uint64_t differ = (old ^ mine) & ~G_BYTES;
+        uint32_t unit, first;
+        if (old & G_FLAGS || differ & ~(G_UNIT | G_LANE) || (old & G_UNIT) == G_UNIT)
             return 0;
+        if (differ) { /* the same access, to other bytes by other lanes */
+            const struct sim_race_cell c = unpack_global(old, 0), m = unpack_global(mine, 0);
+            if (!owners_join(c.bytes, sim_race_owners(&c), m.bytes, sim_race_owners(&m), &unit,
+                             &first))
+                return 0;
+            mine =
+                (mine & ~(G_UNIT | G_LANE)) | (uint64_t)unit << 4 | (uint64_t)first << G_LANE_SHIFT;
+        }
+        mine |= old & G_BYTES;
     }
-    __atomic_store_n(cell, mine, __ATOMIC_RELAXED);
+    put(cell, mine, v->pc);
+    return 1;
+}
+
+/* The common case of one lane's access to a whole word, or to a byte with cells of its own. Returns
+ * 0 if it is another. */
+static inline int global_usual_slot(const struct view *v, const struct sim_region *region,
+                                    struct slot cell, uint32_t lane) {
+    if (v->writes && region->any_after)
+        return 0;
+    const uint64_t old = get(cell), mine = v->mine + ((uint64_t)lane << G_LANE_SHIFT);
+    if ((old ^ mine) & G_LAUNCH ||
+        (v->atomic && (old & (G_WRITE | G_WARPS)) == (G_WRITE | G_WARPS))) {
+        /* this launch's first access, or atomics only */
+        if (v->writes || !v->atomic)
+            put(cell, mine, v->pc);
+        return 1;
+    }
+    uint64_t bad;
+    const uint64_t made = global_usual(old, mine, v->writes, v->alone, &bad);
+    if (bad || v->atomic)
+        return 0;
+    if (made != old)
+        put(cell, made, v->pc);
     return 1;
 }
 
@@ -314,31 +429,19 @@ static int global_lanes(const struct view *v, uint32_t mask) {
             continue;
         const uint64_t offset = address - region->base;
         if (a->bytes < 4) {
-            if (!part_usual(v, region, offset, lane) &&
-                global_word(v, region, offset / 4, cell_of(v, lane, a->bytes, offset & 3)))
+            if (part_usual(v, region, offset, lane))
+                continue;
+            const struct sim_race_cell c = cell_of(v, lane, a->bytes, offset & 3);
+            if (global_word(v, region, offset / 4, &c))
                 return 1;
             continue;
         }
         for (uint64_t word = offset / 4; word < (offset + a->bytes) / 4; word++) {
             const struct slot cell = {&region->cells[word], &region->pcs[word]};
-            uint64_t bad = 1;
-            if (!(v->writes && region->any_after)) {
-                const uint64_t old = get(cell), mine = v->mine + ((uint64_t)lane << 10);
-                if ((old ^ mine) & G_LAUNCH ||
-                    (v->atomic && (old & (G_WRITE | G_WARPS)) == (G_WRITE | G_WARPS))) {
-                    /* this launch's first access, or atomics only */
-                    if (v->writes || !v->atomic)
-                        put(cell, mine, v->pc);
-                    continue;
-                }
-                const uint64_t made = global_usual(old, mine, v->writes, v->alone, &bad);
-                if (SIM_LIKELY(!bad && !v->atomic)) {
-                    if (made != old)
-                        put(cell, made, v->pc);
-                    continue;
-                }
-            }
-            if (global_word(v, region, word, cell_of(v, lane, 4, 0)))
+            if (SIM_LIKELY(global_usual_slot(v, region, cell, lane)))
+                continue;
+            const struct sim_race_cell c = cell_of(v, lane, 4, 0);
+            if (global_word(v, region, word, &c))
                 return 1;
         }
     }
