@@ -112,3 +112,38 @@ def test_the_remedy_fits_the_mistake(module):
     assert "let one of them write it" in text
     text = gpuopt.check(module["halo"], 1, 256, x.copy(), x)[0].text
     assert "put __syncthreads() between" in text
+
+
+@pytest.fixture(scope="module")
+def bytes_module():
+    return load("bytes")
+
+
+@pytest.mark.parametrize("data", ["zeros", "range"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "read_after_two",
+        "write_after_two",
+        "write_after_readers",
+        "word_over_bytes",
+        "blocks",
+        "overstep",
+        "shared_readers",
+        "shared_overstep",
+    ],
+)
+def test_no_access_hides_another_threads_byte_of_its_word(bytes_module, name, data):
+    x = array(1024, data).astype(np.uint8)
+    found = gpuopt.check(bytes_module[name], 3 if name == "blocks" else 1, 128, x, x.copy())
+    assert [each.line for each in found] == [bug_lines("bytes")[name]]
+    assert found[0].kind == (SHARED if name.startswith("shared") else GLOBAL)
+
+
+@pytest.mark.parametrize(
+    "name", ["pixels", "interleaved", "swapped", "one_of_each_block", "neighbours"]
+)
+def test_threads_may_share_a_word_byte_by_byte(bytes_module, name):
+    x = np.arange(1024, dtype=np.uint8)
+    blocks = 7 if name == "one_of_each_block" else 1
+    assert gpuopt.check(bytes_module[name], blocks, 128, x, x.copy()) == []
