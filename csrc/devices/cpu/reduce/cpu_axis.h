@@ -19,7 +19,8 @@ enum {
     LONG_LEAF = 16 * LEAF, /* of a row whose value needs no more bits than its elements */
     FIRST_LEAF = LANES,    /* of a row of bytes: it may hold the element that ends the search */
     TILE = 512,            /* results of a part */
-    FEW = 32,              /* rows this short run scalar */
+    FEW = 32,              /* rows this short run scalar, */
+    SHORT_ROW = 16,        /* and these as columns, if there are many */
     SEARCHED = 64,         /* elements of a row at a time; gcc does not vectorize 16 */
     COPIED_BYTES = LEAF * GPUOPT_ITEM_MAX, /* of elements that are copied or converted at a time */
 };
@@ -54,8 +55,9 @@ struct axis_core {
     /* Whether the value of n elements is final, whatever the others are. NULL: never. */
     bool (*settled)(const void *value, uint64_t n, uint64_t finish);
     size_t item_size, value_size;
-    uint64_t leaf;  /* elements of a row at a time, if contiguous */
-    bool has_index; /* a value ends with its element's index, 64 bits; rows have any length */
+    uint64_t leaf;      /* elements of a row at a time, if contiguous */
+    uint64_t short_row; /* of a row that is processed as columns, at most */
+    bool has_index;     /* a value ends with its element's index, 64 bits; rows have any length */
 };
 
 /* Converts n contiguous elements to the core's type. */

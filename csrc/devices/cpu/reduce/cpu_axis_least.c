@@ -19,8 +19,8 @@ CPU_COMPACT
 #define LOAD(x) ((ITEM)((x) ^ (ITEM)key))
 #define IS_NAN(x) false
 #define EXACT true
-#define LANES_OF(type) \
-    (LANE_BYTES / (int)sizeof(type) < LANES ? LANES : LANE_BYTES / (int)sizeof(type))
+
+enum { MANY_BYTES = 256 }; /* of a run's lanes together */
 
 #define TYPE int8
 #define ITEM_TYPE int8_t

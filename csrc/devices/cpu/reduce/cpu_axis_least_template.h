@@ -25,7 +25,10 @@ static bool FOR(settled_min)(const void *value, uint64_t n, uint64_t finish) {
 #define VALUE ITEM_TYPE
 #define APPLY(a, b) PASTED(lesser, TYPE)(a, b)
 #define IDENTITY HIGHEST
-#define MANY (sizeof(ITEM) == 8 ? 2 * LANES : LANES_OF(ITEM)) /* gcc does not vectorize 16 */
+#define MANY (MANY_BYTES / (int)sizeof(ITEM))
+#define QUICK(a, b) ((b) < (a) ? (b) : (a))
+#define SLOW(x) IS_NAN(x)
+#define ROW_SHORT (EXACT ? SHORT_ROW : (int)MANY - 1)
 #define SETTLED PASTED(settled_min, TYPE)
 #define STAYS(value) IS_NAN(value)
 #define ANY_ORDER EXACT
@@ -38,35 +41,46 @@ struct FOR(indexed) {
     int64_t index;
 };
 
-/* Index of the first or the last element that is `best`, or that is NaN if `best` is. The last
- * group of SEARCHED elements may overlap the previous one. */
-CPU_INLINE int64_t FOR(find)(const ITEM *in, uint64_t n, ITEM best, int64_t key, bool last) {
+/* Index of the first or the last element that equals `best`, or is a NaN. The last group of
+ * SEARCHED elements may overlap the previous one. */
+CPU_INLINE int64_t FOR(find_among)(const ITEM *in, uint64_t n, ITEM best, bool nan, bool last) {
     for (uint64_t k = 0;; k = least(k + SEARCHED, n - SEARCHED)) {
         const ITEM *run = in + (last ? n - SEARCHED - k : k);
         const INDEX turn = last ? SEARCHED - 1 : 0;
         INDEX first = SEARCHED, here = 0;
-        for (int lane = 0; lane < SEARCHED; lane++) {
-            const ITEM item = LOAD(run[lane]);
-            here |= (INDEX)((item == best) | IS_NAN(item));
-        }
+        for (int lane = 0; lane < SEARCHED; lane++)
+            here |= (INDEX)(nan ? IS_NAN(run[lane]) : run[lane] == best);
         if (!here)
             continue;
         for (INDEX lane = 0; lane < SEARCHED; lane++) {
-            const ITEM item = LOAD(run[lane]);
-            const INDEX found = ((item == best) | IS_NAN(item)) ? (INDEX)(lane ^ turn) : SEARCHED;
+            const bool is = nan ? IS_NAN(run[lane]) : run[lane] == best;
+            const INDEX found = is ? (INDEX)(lane ^ turn) : SEARCHED;
             first = found < first ? found : first;
         }
         return run - in + (first ^ turn);
     }
 }
-CPU_INLINE int64_t FOR(find_few)(const ITEM *in, uint64_t n, ITEM best, int64_t key, bool last) {
-    for (uint64_t k = 0; k < n; k++) {
+/* `best` is in the order of `key`, which maps it back: a NaN only if the elements have one. */
+CPU_INLINE int64_t FOR(find)(const ITEM *in, uint64_t n, ITEM best, int64_t key, bool last) {
+    const ITEM given = LOAD(best);
+    return IS_NAN(given) ? FOR(find_among)(in, n, given, true, last)
+                         : FOR(find_among)(in, n, given, false, last);
+}
+/* The same for a few elements in one pass; the least changes rarely, so that branches cost little.
+ */
+CPU_INLINE void FOR(search_few)(const ITEM *in, uint64_t n, int64_t key, bool last,
+                                struct FOR(indexed) * result) {
+    uint64_t at = last ? n - 1 : 0;
+    ITEM best = LOAD(in[at]);
+    for (uint64_t k = 1; k < n && !IS_NAN(best); k++) {
         const uint64_t i = last ? n - 1 - k : k;
         const ITEM item = LOAD(in[i]);
-        if (item == best || IS_NAN(item))
-            return (int64_t)i;
+        if (item < best || IS_NAN(item)) {
+            best = item;
+            at = i;
+        }
     }
-    return 0;
+    *result = (struct FOR(indexed)){best, (int64_t)at};
 }
 
 typedef int64_t FOR(find_function)(const ITEM *in, uint64_t n, ITEM best, int64_t key, bool last);
@@ -85,6 +99,12 @@ CPU_INLINE void FOR(search)(const struct axis_functions *functions, const struct
     ITEM best = HIGHEST;
     uint64_t at = 0, leaf = 0, copied = 0;
     bool settled = false;
+    if (n < SEARCHED) {
+        if (copies)
+            run = axis_run(functions, part, in, n);
+        FOR(search_few)(run, n, key, last, result);
+        return;
+    }
     for (uint64_t done = 0, count; done < n && !settled; done += count) {
         count = done || sizeof *run > 1 ? most(done, LEAF) : FIRST_LEAF;
         count = least(n - done, least(count, longest));
@@ -107,9 +127,12 @@ CPU_INLINE void FOR(search)(const struct axis_functions *functions, const struct
         if (copies)
             run = axis_run(functions, part, run, leaf);
     }
-    const int64_t index = leaf >= SEARCHED ? find(run, leaf, best, key, last)
-                                           : FOR(find_few)(run, leaf, best, key, last);
-    *result = (struct FOR(indexed)){best, (int64_t)at + index};
+    if (leaf < SEARCHED) {
+        FOR(search_few)(run, leaf, key, last, result);
+        result->index += (int64_t)at;
+        return;
+    }
+    *result = (struct FOR(indexed)){best, (int64_t)at + find(run, leaf, best, key, last)};
 }
 
 CPU_INLINE void FOR(search_rows)(const struct axis_functions *functions, const struct part *part,
@@ -215,6 +238,7 @@ const struct axis_core FOR(axis_argmin) = {
     .item_size = sizeof(ITEM),
     .value_size = sizeof(struct FOR(indexed)),
     .leaf = LONG_LEAF,
+    .short_row = SEARCHED - 1,
     .has_index = true,
 };
 

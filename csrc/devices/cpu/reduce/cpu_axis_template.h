@@ -14,7 +14,10 @@
  *   STAYS(value)        no other value changes it: the first NaN, so that a chunk's result does
  *                       not depend on skipped chunks
  *   SETTLED             a function, as in struct axis_core
+ *   ROW_SHORT           elements of a row that is processed as columns, at most
  *   OWN_TILE            tile_<NAME>() is defined before the include
+ *   QUICK(a, b)         for operations where an element may count twice: COMBINE, except where an
+ *   SLOW(x)             element is slow: a run that has one is reduced again by COMBINE
  */
 #define JOINED_(a, b) a##_##b
 #define JOINED(a, b) JOINED_(a, b)
@@ -24,6 +27,9 @@
 #endif
 #ifndef STAYS
 #define STAYS(value) false
+#endif
+#ifndef ROW_SHORT
+#define ROW_SHORT SHORT_ROW
 #endif
 #ifndef SETTLED
 #define SETTLED NULL
@@ -39,6 +45,36 @@ static CPU_APART void OF(fold_kept)(VALUE *lanes, uint64_t kept, int64_t mask, V
     memcpy(result, lanes, kept * sizeof *lanes);
 }
 
+#ifdef QUICK
+/* A run of at least MANY elements; the last MANY overlap those before. Returns false if an element
+ * is slow. Chains of a minimum are half as long as those that keep a NaN. */
+CPU_INLINE bool OF(quick)(const ITEM *in, uint64_t n, int64_t key, VALUE *result) {
+    NARROW lanes[MANY];
+    INDEX slow[MANY];
+    (void)key;
+    for (int lane = 0; lane < (int)MANY; lane++) {
+        lanes[lane] = IDENTITY;
+        slow[lane] = 0;
+    }
+    for (uint64_t i = 0; i < n; i += MANY) {
+        const ITEM *run = in + least(i, n - MANY);
+        for (int lane = 0; lane < (int)MANY; lane++) {
+            const NARROW next = LOAD(run[lane]);
+            lanes[lane] = QUICK(lanes[lane], next);
+            slow[lane] |= (INDEX)SLOW(next);
+        }
+    }
+    INDEX any = 0;
+    for (int lane = 0; lane < (int)MANY; lane++)
+        any |= slow[lane];
+    for (int half = MANY / 2; half > 0; half /= 2)
+        for (int lane = 0; lane < half; lane++)
+            lanes[lane] = QUICK(lanes[lane], lanes[lane + half]);
+    *result = lanes[0];
+    return !any;
+}
+#endif
+
 /* Reduces a run of at most ROW_LEAF elements to its value, or to those of `kept` interleaved
  * elements. Its lanes are folded to LANES before they are widened: each has BLOCK elements at most.
  */
@@ -48,6 +84,10 @@ CPU_INLINE void OF(leaf)(const ITEM *in, uint64_t n, uint64_t kept, int64_t key,
     VALUE wide[LANES];
     uint64_t i = 0;
     (void)key, (void)mask;
+#ifdef QUICK
+    if (kept == 1 && n >= MANY && OF(quick)(in, n, key, result))
+        return;
+#endif
     for (int lane = 0; lane < LANES; lane++)
         lanes[lane] = IDENTITY;
     if ((int)MANY > (int)LANES && n >= MANY) {
@@ -237,6 +277,7 @@ const struct axis_core OF(axis) = {
     .item_size = sizeof(ITEM),
     .value_size = sizeof(VALUE),
     .leaf = ROW_LEAF,
+    .short_row = ROW_SHORT,
 };
 
 #undef NAME
@@ -249,6 +290,9 @@ const struct axis_core OF(axis) = {
 #undef STAYS
 #undef SETTLED
 #undef OWN_TILE
+#undef ROW_SHORT
+#undef QUICK
+#undef SLOW
 #undef OF
 #undef JOINED
 #undef JOINED_

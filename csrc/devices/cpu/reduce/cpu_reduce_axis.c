@@ -40,7 +40,6 @@ RUNG(-1, "team", "cpu_reduce_axis_team",
 
 enum {
     SIDE = 4,                  /* axes on either side of the reduced one */
-    SHORT_ROW = 16,            /* elements */
     KEPT_MOST = LANES,         /* results of a slab's row */
     FEW_BYTES = 16,            /* of columns that are searched one by one */
     LONG_AXIS = 64,            /* columns that are worth a tile of their own */
@@ -444,7 +443,8 @@ static void set_shape(struct job *job, const struct device_axes *outer,
         job->inner = 1;
         job->outer_axes = *inner;
         append_axes(&job->outer_axes, outer, 0);
-    } else if (job->inner == 1 && job->outer > 1 && job->reduced <= SHORT_ROW) {
+    } else if (job->inner == 1 && job->outer > 1 &&
+               job->reduced <= job->functions->core->short_row) {
         /* Short rows are processed as columns: many of them at a time. */
         job->inner = job->outer;
         job->outer = 1;
