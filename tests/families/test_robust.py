@@ -57,6 +57,8 @@ def test_reference_counts_over_many_calls(device):
         np.float32,
         None,
     ]
+    # Python 3.12 and later do not count references to immortal objects, such as None.
+    watched = [each for each in watched if sys.getrefcount(each) < 2**30]
     bad = [
         (base, {"op": "nope"}),
         (base, {"variant": 99}),
