@@ -123,8 +123,8 @@ struct plane {
     const uint8_t *data;
     struct extents size;
     int outside; /* as in struct sim_texture; wrapping and mirroring need normalized coordinates */
-    int as_float;
-    struct reads *reads; /* NULL: not recorded */
+    int as_float, unscaled; /* unscaled: a fraction's integer, as a float */
+    struct reads *reads;    /* NULL: not recorded */
 };
 
 static struct plane plane_of(const struct sim_texture *t, const uint8_t *data, unsigned level,
@@ -137,6 +137,7 @@ static struct plane plane_of(const struct sim_texture *t, const uint8_t *data, u
                           level_extents(t, level),
                           (int)(periodic && !is_scaled(t) ? SIM_TEX_CLAMP : t->outside),
                           f->as_float,
+                          0,
                           f->reads};
 }
 
@@ -162,6 +163,11 @@ static int64_t inside(int64_t i, uint32_t size, int outside) {
     }
 }
 
+/* The integer that stands for 1. */
+static float most_of(const struct sim_texture *t) {
+    return (float)((1u << sim_texel_formats[t->format].fraction) - 1);
+}
+
 /* One channel, as a float's bits or an integer. */
 static uint32_t channel(const struct plane *p, const uint8_t *from) {
     const unsigned format = p->t->format, bytes = sim_texel_formats[format].bytes;
@@ -173,9 +179,9 @@ static uint32_t channel(const struct plane *p, const uint8_t *from) {
     if (format == SIM_TEX_F16) {
         value = (float)sim_half_value((uint16_t)raw);
     } else if (p->t->as_fraction && sim_texel_formats[format].fraction) {
-        const float most = (float)((1u << sim_texel_formats[format].fraction) - 1);
-        value = sim_texel_formats[format].is_signed ? fmaxf((float)(int32_t)raw / most, -1.0f)
-                                                    : (float)raw / most;
+        const float most = most_of(p->t),
+                    given = sim_texel_formats[format].is_signed ? (float)(int32_t)raw : (float)raw;
+        value = p->unscaled ? given : fmaxf(given / most, -1.0f);
     } else {
         return raw;
     }
@@ -215,9 +221,10 @@ static void texel(const struct plane *p, const int64_t at[3], uint32_t out[4]) {
         i[d] = inside(at[d], p->size.of[d], p->outside);
     if (i[0] < 0 || i[1] < 0 || i[2] < 0) {
         for (unsigned c = 0; c < 4; c++)
-            if (p->as_float)
-                memcpy(&out[c], &p->t->border[c], 4);
-            else
+            if (p->as_float) {
+                const float color = p->t->border[c] * (p->unscaled ? most_of(p->t) : 1);
+                memcpy(&out[c], &color, 4);
+            } else
                 out[c] = (uint32_t)to_index((double)p->t->border[c]);
         return;
     }
@@ -273,6 +280,17 @@ static void add_level(const struct plane *p, const double at[3], unsigned filter
             sum[c] += weights[n] ? weights[n] / 256.0 * (double)f : 0;
         }
     }
+}
+
+/* Integers that stand for fractions are mixed as integers: an H100 makes 16 bits of the sum, a mean
+ * in 256ths. All values measured there agree. */
+static double as_fraction(const struct sim_texture *t, double mean) {
+    const struct sim_texel_format *format = &sim_texel_formats[t->format];
+    int64_t sum = (int64_t)floor(mean * 256 + 0.5);
+    if (format->bytes == 1)
+        sum = format->is_signed ? sum * 258 + (sum >> 12) * 32 : sum * 257;
+    const double most = format->is_signed ? 32767 : 65535, value = (double)((sum + 128) >> 8);
+    return (value < -most ? -most : value) / most;
 }
 
 /* The four texels that a linear filter would mix, one channel of each: from the lower left one
@@ -354,17 +372,21 @@ static void fetch_levels(const struct sim_texture *t, const uint8_t *data, const
     /* on an H100 the fraction of a level is cut off, not rounded, to 8 bits */
     const uint32_t part = t->linear_levels && f->as_float ? (uint32_t)((level - low) * 256) : 0;
     double at[3], sum[4] = {0};
-    const struct plane fine = level_of(t, data, low, layer, f, at);
+    struct plane fine = level_of(t, data, low, layer, f, at);
     if (!filters && !part) {
         const int64_t nearest[3] = {to_index(at[0]), to_index(at[1]), to_index(at[2])};
         texel(&fine, nearest, out);
         return;
     }
+    fine.unscaled = t->as_fraction && sim_texel_formats[t->format].fraction;
     add_level(&fine, at, filters, 256 - part, 0, sum);
     if (part) {
-        const struct plane coarse = level_of(t, data, low + 1, layer, f, at);
+        struct plane coarse = level_of(t, data, low + 1, layer, f, at);
+        coarse.unscaled = fine.unscaled;
         add_level(&coarse, at, filters, part, 1, sum);
     }
+    for (int c = 0; fine.unscaled && c < 4; c++)
+        sum[c] = as_fraction(t, sum[c]);
     const float values[4] = {(float)sum[0], (float)sum[1], (float)sum[2], (float)sum[3]};
     memcpy(out, values, sizeof values);
 }
