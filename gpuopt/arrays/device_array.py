@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from gpuopt import _core
 from gpuopt._core import View
@@ -15,6 +14,9 @@ from gpuopt.arrays.dtypes import TYPES, is_bfloat16, named_dtype, supported
 from gpuopt.arrays.inout import check_out
 from gpuopt.util.checks import whole
 from gpuopt.util.names import suggests
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 LEGACY = 1  # the legacy default stream, of gpuopt's own arrays and of producers without a stream
 CUDA, CUDA_MANAGED = 2, 13  # DLPack's device types

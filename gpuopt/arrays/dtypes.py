@@ -7,9 +7,12 @@ another library are handled as an opaque dtype of two bytes.
 from __future__ import annotations
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import DTypeLike
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 _STAND_IN = np.dtype([("bfloat16", "<u2")])
 

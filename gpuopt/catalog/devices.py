@@ -13,7 +13,6 @@ import numpy as np
 
 from gpuopt import _core
 from gpuopt.util.names import suggests
-from gpuopt.util.table import Listing
 
 KINDS = ("cuda", "cpu", "sim")
 
@@ -185,6 +184,8 @@ def devices() -> list[Device]:
     >>> {"cpu", "sim:h200", "sim:g80"} <= {device.name for device in gpuopt.devices()}
     True
     """
+    from gpuopt.util.table import Listing  # a computation prints no table
+
     return Listing(
         (device(f"{kind}:{number}") for kind in KINDS for number in range(available(kind).count)),
         {"name": lambda each: each.name, "what it is": describe},

@@ -8,7 +8,6 @@ import numpy as np
 
 from gpuopt import _core
 from gpuopt.util.names import nearest, suggests
-from gpuopt.util.table import Listing
 
 
 @dataclass(frozen=True)
@@ -148,6 +147,8 @@ def rungs(family: str = "reduce") -> list[Rung]:
     ['1-historical', '2-historical', '3-historical', '4-historical', '5-historical']
     """
     rows = _core.rungs(family)
+    from gpuopt.util.table import Listing  # a computation prints no table
+
     return Listing(
         (Rung(**{**row, "number": None if row["number"] < 0 else row["number"]}) for row in rows),
         _SHOWN,

@@ -9,10 +9,9 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from gpuopt import _core
 from gpuopt.arrays.device_array import LEGACY, DeviceArray, checked_dtype, empty, make
@@ -20,6 +19,9 @@ from gpuopt.arrays.inout import Problem, array_in
 from gpuopt.arrays.libraries import View, check_device, in_order, is_run, view_of
 from gpuopt.families.device_axes import compact, copy_of, in_c_order
 from gpuopt.util.names import suggests
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 @suggests

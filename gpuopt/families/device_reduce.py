@@ -7,10 +7,9 @@ a cached plan from shape and strides, and its passes.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from gpuopt import _core
 from gpuopt.arrays.dtypes import TYPES, is_bfloat16, kind_of, name_of, named_dtype, supported
@@ -38,6 +37,9 @@ from gpuopt.families.device_calls import (
     there_plan,
 )
 from gpuopt.families.reduce_axis import IDENTITIES, OTHERS, UFUNCS, on_ladder
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 
 def _target(out: Any) -> View | None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from gpuopt import _core
 from gpuopt.arrays import inout
@@ -20,6 +19,9 @@ from gpuopt.families.plans import kernel_plan, run, weak_numbers
 from gpuopt.util.float_state import in_default_float_state
 from gpuopt.util.literals import DeviceName, MatmulRung
 from gpuopt.util.names import misspelt, suggests
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 _DTYPES = (*FLOATS, "float16", "bfloat16")
 _AXES = 6  # of a stack of products, merged: MATMUL_AXES

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from gpuopt import _core
 from gpuopt.arrays import inout
@@ -23,6 +22,9 @@ from gpuopt.util.errors import AxisError
 from gpuopt.util.float_state import in_default_float_state
 from gpuopt.util.literals import DeviceName, Mode, StencilRung
 from gpuopt.util.names import misspelt, suggests, unknown_name
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 # Numbered as in stencil1d.cu. "valid" reads nothing beyond the ends, so any number serves.
 RADIUS_MOST = 2**31 - 1

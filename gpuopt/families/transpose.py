@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from gpuopt import _core
 from gpuopt.arrays import inout
@@ -20,6 +19,9 @@ from gpuopt.families.plans import kernel_plan, run
 from gpuopt.util.errors import AxisError
 from gpuopt.util.literals import DeviceName, TransposeRung
 from gpuopt.util.names import misspelt, suggests
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}  # by element size
 COPIED = 8 << 20  # bytes up to which NumPy copies an array with gaps as fast as two passes

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from gpuopt import _core
 from gpuopt.arrays import inout
@@ -22,6 +21,9 @@ from gpuopt.families.plans import kernel_plan, run, weak_numbers
 from gpuopt.util.float_state import in_default_float_state
 from gpuopt.util.literals import DeviceName, VectorRung
 from gpuopt.util.names import misspelt, suggests
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 _AXES = 8  # that the cpu walks along: DEVICE_AXES
 _ADDED = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -17,6 +16,8 @@ _UNKNOWN = re.compile(r"'([^']*)' is (?:not|no) [^;]*; use (?:one of )?('[^']*',
 
 def nearest(name: object, known: Iterable[object]) -> str:
     """Return "; did you mean 'sum'?" for a name that is nearly a known one, else ""."""
+    from difflib import get_close_matches  # takes a millisecond, which few programs need
+
     found = get_close_matches(str(name).lower(), [str(each) for each in known], 1, 0.6)
     return f"; did you mean {found[0]!r}?" if found else ""
 
