@@ -205,7 +205,11 @@ def _transpose_chunks(a: Any, axes: Any, variant: Any, block: Any, device: Any) 
 
 def _vectors(function: Callable[..., Any], dtype: np.dtype, operands: list[Any], how: Any) -> Any:
     """Apply a function to chunks of operands that broadcast."""
-    ndim = max(x.ndim for x in operands if is_dask(x))
+    try:
+        ndim = len(np.broadcast_shapes(*(x.shape for x in operands if is_dask(x))))
+    except ValueError:
+        shapes = " and ".join(str(x.shape) for x in operands)
+        raise ValueError(f"x, y: shapes {shapes} do not broadcast together") from None
     pairs: list[Any] = []
     for x in operands:
         pairs += [x, tuple(range(ndim - x.ndim, ndim)) if is_dask(x) else None]
@@ -371,8 +375,8 @@ def _stencil_chunks(
         made = [*joined.chunks]
         made[axis] = (max(0, n - 2 * radius),) if mode == "valid" and radius else sizes
         found = joined.map_blocks(
-            stencil1d, radius, axis=axis, mode=mode, chunks=tuple(made), dtype=x.dtype, meta=meta,
-            **how,
+            stencil1d, radius, axis=axis, mode=mode, chunks=tuple(made),
+            dtype=problem.dtype, meta=meta, **how,
         )  # fmt: skip
     else:
         count = last + 1

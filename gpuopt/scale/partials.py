@@ -52,10 +52,13 @@ class Part:
     rest : array or None
         For floating-point sums, the error of `values`; None: 0. For "argmin" and "argmax", the
         indices of `values` in the whole array.
+    shape : tuple of int or None
+        That of the results, if there are no elements; None: of all results.
     """
 
     values: Any
     rest: Any = None
+    shape: tuple[int, ...] | None = None
 
 
 def _pair_sum(a: Part, b: Part) -> Part:
@@ -198,7 +201,8 @@ class Reduction:
         if device is not None:
             return replace(self, how={**self.how, "device": device}).part(chunk, starts)
         if not all(chunk.shape[k] for k in self.axes):
-            return Part(None)
+            shape = (1 if k in self.axes else n for k, n in enumerate(chunk.shape))
+            return Part(None, None, tuple(shape))
         if isinstance(chunk, np.ndarray):
             if not (chunk.flags.c_contiguous or chunk.flags.f_contiguous):
                 # The order of additions depends on the layout, which another process may change.
@@ -312,10 +316,11 @@ class Reduction:
     @in_default_float_state
     def finish(self, part: Part, *, keep: bool = False) -> Any:
         """Return the results, rounded once; `keep` keeps the reduced axes."""
+        shape = part.shape or self.kept_shape
         if part.values is None and (self.op in PLACES or self.op == "mean"):
-            part = Part(of_nothing(self.op, self.kept_shape, self.result, ...))
+            part = Part(of_nothing(self.op, shape, self.result, ...))
         elif part.values is None:
-            part = Part(of_nothing(self.op, self.kept_shape, self._wide, self.initial))
+            part = Part(of_nothing(self.op, shape, self._wide, self.initial))
         if self.initial is not ... and self.initial is not None:
             first = first_of(self.initial, with_initial(self.op, self.result)).astype(self._wide)
             part = self.join((Part(first[()]), part))  # CuPy accepts scalars

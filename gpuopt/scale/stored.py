@@ -39,8 +39,11 @@ def serve(family: str, arguments: dict[str, Any], options: dict[str, Any]) -> An
     device = arguments["device"]
     if device is not None and not isinstance(device, str):
         raise TypeError(f"device: must be a string for arrays in files, not {device!r}")
+    progress = options.get("progress")
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress: must be a function of a text and a share, not {progress!r}")
     limit = bytes_of(options.get("memory_limit"))
-    return _FAMILIES[family](**arguments, limit=limit, progress=options.get("progress"))
+    return _FAMILIES[family](**arguments, limit=limit, progress=progress)
 
 
 def _checked(array: Any, name: str) -> Source:

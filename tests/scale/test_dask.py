@@ -103,6 +103,19 @@ def test_index_of_the_first_nan_and_of_the_first_of_equal_elements(rng):
         assert gpuopt.reduce(da.from_array(x, chunks=(3, 2)), op).compute() == 2 * 9 + 7
 
 
+def test_results_of_no_elements_have_their_chunks_shapes():
+    x = da.zeros((0, 8), chunks=(1, (4, 3, 1)))
+    np.testing.assert_array_equal(gpuopt.reduce(x, axis=0).compute(), np.zeros(8))
+    np.testing.assert_array_equal(gpuopt.reduce(x, "all", axis=0).compute(), np.ones(8, bool))
+
+
+@pytest.mark.parametrize("size", [4, 12])
+def test_foreign_byte_order_does_not_show(size):
+    x = np.arange(12, dtype=">f4")
+    lazy = gpuopt.stencil1d(da.from_array(x, chunks=size), 2)
+    assert lazy.dtype == lazy.compute().dtype == np.dtype("=f4")
+
+
 def test_dtype_is_that_of_the_arithmetic():
     x = np.array([2**24 + 1, 1, 1], np.int64)
     lazy = gpuopt.reduce(da.from_array(x, chunks=1), dtype=np.float32)
@@ -187,6 +200,7 @@ def test_matrix_products_add_up_along_k(rng):
         (lambda x: gpuopt.stencil1d(x, -1), ValueError, "radius"),
         (lambda x: gpuopt.stencil1d(x, mode="edge"), ValueError, "mode"),
         (lambda x: gpuopt.matmul(x, x[:2]), ValueError, "b's rows must equal a's columns"),
+        (lambda x: gpuopt.add(x, x[:3]), ValueError, "do not broadcast together"),
         (lambda x: gpuopt.saxpy(x[0, 0], x, x), ValueError, "a: must be a number"),
         (lambda x: gpuopt.reduce(x.compute(), split_every=2), ValueError, "Dask arrays only"),
         (

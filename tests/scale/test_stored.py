@@ -189,6 +189,7 @@ def test_an_error_while_reading_reaches_the_caller_and_leaves_no_thread():
             "has shape",
         ),
         (lambda x: gpuopt.reduce(x, axis=2, memory_limit=LIMIT), IndexError, "axis 2"),
+        (lambda x: gpuopt.reduce(x, progress=3), TypeError, "progress: must be a function"),
     ],
 )
 def test_wrong_use_names_the_argument(call, kind, text):
