@@ -58,7 +58,7 @@ uint64_t host_memory_available(void) {
 #define MADV_POPULATE_WRITE 23
 #endif
 
-enum { SECTION_BYTES = 16 << 20, SAMPLES = 16 };
+enum { HUGE_PAGE = 2 << 20, SECTION_BYTES = 16 << 20, SAMPLES = 16 };
 
 static void *map_sections(void *state) {
     struct host_populate *populate = state;
@@ -73,29 +73,29 @@ static void *map_sections(void *state) {
     }
 }
 
-/* Whether a page among some is unmapped. */
-static bool is_fresh(const struct host_populate *populate, size_t page) {
-    const size_t pages = (size_t)(populate->end - populate->begin) / page;
+bool host_is_fresh(const void *memory, size_t bytes) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)memory / page;
     unsigned char resident = 0;
-    for (size_t i = 0; i < SAMPLES; i++)
-        if (mincore(populate->begin + pages * i / SAMPLES * page, page, &resident) ||
-            !(resident & 1))
+    for (uintptr_t i = 0; i < SAMPLES; i++) {
+        const uintptr_t at = (first + bytes / page * i / SAMPLES) * page;
+        void *there = (char *)memory + (ptrdiff_t)(at - (uintptr_t)memory);
+        if (mincore(there, page, &resident) || !(resident & 1))
             return true;
+    }
     return false;
 }
 
 void host_populate_begin(struct host_populate *populate, void *memory, size_t bytes) {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    const size_t skipped = -(uintptr_t)memory % page; /* whole pages only */
+    const size_t skipped = -(uintptr_t)memory % HUGE_PAGE; /* no two threads map one page */
     memset(populate, 0, sizeof *populate);
-    if (bytes < HOST_POPULATE_LEAST)
+    if (bytes < HOST_POPULATE_LEAST || !host_is_fresh(memory, bytes))
         return;
     populate->begin = (char *)memory + skipped;
-    populate->end = populate->begin + (bytes - skipped) / page * page;
-    if (!is_fresh(populate, page))
-        return;
-    const int half = host_threads() / 2; /* the others copy the inputs */
-    const int wanted = half < HOST_POPULATE_MOST ? half : HOST_POPULATE_MOST;
+    populate->end = populate->begin + (bytes - skipped) / HUGE_PAGE * HUGE_PAGE;
+    const int all_threads = host_threads(), spare = all_threads - 8; /* 8 copy the inputs */
+    int wanted = spare < all_threads / 2 ? all_threads / 2 : spare;
+    if (wanted > HOST_POPULATE_MOST)
+        wanted = HOST_POPULATE_MOST;
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* the caller's thread handles signals */

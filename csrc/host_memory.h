@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,7 +14,7 @@
 uint64_t host_memory_left(const char *meminfo, const char *cgroup_file, const char *mount);
 uint64_t host_memory_available(void);
 
-enum { HOST_POPULATE_MOST = 8, HOST_POPULATE_LEAST = 64 << 20 /* bytes that repay the threads */ };
+enum { HOST_POPULATE_MOST = 24, HOST_POPULATE_LEAST = 64 << 20 /* bytes that repay threads */ };
 
 struct host_populate {
     char *begin, *end;
@@ -27,5 +28,7 @@ struct host_populate {
  * host_populate_end, which stops the threads. */
 void host_populate_begin(struct host_populate *populate, void *memory, size_t bytes);
 void host_populate_end(struct host_populate *populate);
+/* Whether a page is unmapped, among some that are looked at. */
+bool host_is_fresh(const void *memory, size_t bytes);
 
 #endif

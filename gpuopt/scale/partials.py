@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -83,27 +82,6 @@ def _earlier(op: str, a: Part, b: Part) -> Part:
     return Part(np.where(first, b.values, a.values), np.where(first, b.rest, a.rest))
 
 
-_HASHABLE = (np.dtype, type, str, NoneType)
-
-
-@lru_cache(512, typed=True)
-def _rules(
-    ndim: int, given: np.dtype, op: str, axis: Any, dtype: Any, initial: Any
-) -> tuple[tuple[int, ...], np.dtype]:
-    """Return the reduced axes and the result's dtype; errors are those of `gpuopt.reduce`."""
-    check_op(op)
-    if given.hasobject:
-        raise TypeError(
-            f"array: dtype {given} is not supported: its elements are Python objects; convert "
-            "the array with .astype(numpy.float64)"
-        )
-    axes = axes_of(axis, ndim, op)
-    one = np.ones((1,) * ndim, given)
-    options = {} if initial is ... else {"initial": initial}
-    made = reduce(one, op, axis=axis, keepdims=True, dtype=dtype, device="cpu", **options)
-    return axes, made.dtype
-
-
 @dataclass(frozen=True)
 class Reduction:
     """A reduction of an array of some shape and dtype, to be computed in parts.
@@ -149,17 +127,17 @@ class Reduction:
         how: dict[str, Any],
     ) -> Reduction:
         """Describe a reduction; errors are those of `gpuopt.reduce`."""
-        kept = isinstance(op, str) and isinstance(axis, (int, tuple, NoneType))
-        kept = kept and isinstance(dtype, _HASHABLE) and initial is ...
-        rules = _rules if kept else _rules.__wrapped__
-        axes, result = rules(len(shape), given, op, axis, dtype, initial)
-        flat = op in PLACES and axis is None
-        self = cls(op, shape, axes, flat, keepdims, given, result, initial, how)
-        if not self.count:  # an error now is better than one in the last task
-            of_nothing(op, (), self.result, initial)
-        return self
+        call = (shape, given, op, axis, keepdims, dtype, initial, tuple(how.items()))
+        planned = _planned
+        try:
+            hash(call)
+        except TypeError:  # a list
+            planned = _planned.__wrapped__
+        if initial is not ...:  # equal numbers may differ in sign
+            planned = _planned.__wrapped__
+        return planned(*call)
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Return the elements per result."""
         return math.prod(self.shape[k] for k in self.axes)
@@ -266,7 +244,8 @@ class Reduction:
     def part_on_device(self, chunk: DeviceArray) -> DeviceArray:
         """Reduce a chunk with one element or more per result; its unrounded parts stay there."""
         op = "sum" if self.op == "mean" else self.op
-        return reduce(chunk, op, axis=self.axes, **self._wide_on_device, **self.how)
+        axis = self.axes if len(self.axes) < len(self.shape) else None  # the ladder is faster
+        return reduce(chunk, op, axis=axis, **self._wide_on_device, **self.how)
 
     def joined_on_device(self, parts: DeviceArray) -> DeviceArray:
         """Join parts along the first axis, unrounded and without `initial`."""
@@ -337,3 +316,31 @@ class Reduction:
             return values
         values = values.reshape(self.squeezed(values.shape))
         return values[()] if isinstance(values, np.ndarray) and not values.ndim else values
+
+
+@lru_cache(512, typed=True)
+def _planned(
+    shape: tuple[int, ...],
+    given: np.dtype,
+    op: str,
+    axis: Any,
+    keepdims: bool,
+    dtype: Any,
+    initial: Any,
+    how: tuple[tuple[str, Any], ...],
+) -> Reduction:
+    check_op(op)
+    if given.hasobject:
+        raise TypeError(
+            f"array: dtype {given} is not supported: its elements are Python objects; convert "
+            "the array with .astype(numpy.float64)"
+        )
+    axes = axes_of(axis, len(shape), op)
+    one = np.ones((1,) * len(shape), given)
+    options = {} if initial is ... else {"initial": initial}
+    made = reduce(one, op, axis=axis, keepdims=True, dtype=dtype, device="cpu", **options)
+    flat = op in PLACES and axis is None
+    found = Reduction(op, shape, axes, flat, keepdims, given, made.dtype, initial, dict(how))
+    if not found.count:  # an error now is better than one in the last task
+        of_nothing(op, (), found.result, initial)
+    return found

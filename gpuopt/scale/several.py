@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +17,6 @@ import numpy as np
 from gpuopt.arrays import inout
 from gpuopt.arrays.libraries import view_of
 from gpuopt.catalog.devices import available, device as describe_device
-from gpuopt.families.engines import is_shards
 from gpuopt.families.matmul import matmul, matmul_problem
 from gpuopt.families.reduce_axis import check_out
 from gpuopt.families.transpose import permutation, transpose, transpose_problem
@@ -30,17 +30,31 @@ from gpuopt.util.errors import DeviceError
 
 
 def serve(family: str, arguments: dict[str, Any], options: dict[str, Any]) -> Any:
-    """Return the result of a call with several devices."""
+    """Return the result of a call on host arrays with several devices."""
+    _check(options)
+    devices = devices_of(arguments.pop("device"))
+    return _FAMILIES[family](**arguments, devices=devices)
+
+
+def serve_lists(family: str, arguments: dict[str, Any], options: dict[str, Any]) -> Any:
+    """Return the result of a call on lists of arrays, one per device."""
+    _check(options)
+    device = arguments.pop("device")
+    if isinstance(device, str) and not device.endswith(":*"):
+        device = [device]
+    devices = None if device is None else devices_of(device)
+    return shards.serve(family, arguments, devices)
+
+
+def _check(options: dict[str, Any]) -> None:
     for name in options:
         raise ValueError(f"{name}: is not for several devices; leave it out, or name one device")
-    device = arguments.pop("device")
-    if any(is_shards(each) for each in arguments.values()):
-        if isinstance(device, str) and not device.endswith(":*"):
-            device = [device]
-        devices = None if device is None else devices_of(device)
-        return shards.serve(family, arguments, devices)
-    devices = devices_of(device)
-    return _FAMILIES[family](**arguments, devices=devices)
+
+
+@lru_cache(256)
+def _name_of(given: str) -> str:
+    """Return a device's full name; all that is known of a GPU costs milliseconds."""
+    return describe_device(given).name
 
 
 def devices_of(given: Any) -> list[str]:
@@ -60,7 +74,7 @@ def devices_of(given: Any) -> list[str]:
     for each in given:
         if not isinstance(each, str):
             raise TypeError(f"device: must list names as 'cuda:1', not {each!r}")
-        names.append(describe_device(each).name)
+        names.append(_name_of(each))
     if not names:
         raise ValueError("device: the list is empty; name one device or more")
     kinds = sorted({name.partition(":")[0] for name in names})

@@ -180,6 +180,8 @@ def _joined_on_host(planned: Reduction, shards: Shards, shape: tuple[int, ...]) 
     else:  # all devices compute before the first one is waited for
         full = [all(each.shape[k] for k in planned.axes) for each in arrays]
         made = [planned.part_on_device(each) for each in compress(arrays, full)]
+        if not shape:  # numbers cost the host less than arrays
+            return planned.finish(planned.join(Part(each.dtype.type(each.item())) for each in made))
         parts = [Part(each.get().reshape(planned.kept_shape)) for each in made]
     found = planned.finish(planned.join(parts))
     if not shape:

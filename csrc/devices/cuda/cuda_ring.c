@@ -9,6 +9,7 @@
  */
 #include "cuda_queue.h"
 
+#include "../../host_memory.h"
 #include "../../host_stream.h"
 #include "../../host_threads.h"
 
@@ -16,9 +17,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Threads that fill or empty buffers: 8 fill the link of an H100 (50 of 55 GB/s). More empty them,
- * since they also wait for the pages of fresh memory. */
-enum { THREADS_IN = 8, THREADS_OUT = 12, THREADS_MOST = THREADS_OUT };
+/* Threads that fill or empty buffers: 8 fill the link of an H100 (50 of 55 GB/s). More empty them
+ * to memory whose pages they have to map first. */
+enum { THREADS_IN = 8, THREADS_OUT = 12, THREADS_FRESH = 24, THREADS_MOST = THREADS_FRESH };
 
 struct copy {
     struct ring *ring;
@@ -65,7 +66,9 @@ static void *copy_parts(void *state) {
 /* --- threads */
 
 static int threads_wanted(const struct copy *copy) {
-    const int allowed = host_threads(), most = copy->from ? THREADS_IN : THREADS_OUT;
+    const int out =
+        !copy->from && host_is_fresh(copy->to, copy->bytes) ? THREADS_FRESH : THREADS_OUT;
+    const int allowed = host_threads(), most = copy->from ? THREADS_IN : out;
     const int count = allowed < most ? allowed : most;
     return copy->parts < (size_t)count ? (int)copy->parts : count;
 }
