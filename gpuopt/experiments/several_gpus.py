@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -49,8 +48,8 @@ class _Split:
 def several_gpus(n: int | None = None, *, device: str | None = None) -> Experiment:
     """Several GPUs: a sum in as many shares as there are GPUs, and tasks dealt out to them.
 
-    A thread of the host for each GPU calls it and waits for numbers; the host joins them. Nothing
-    else travels between the GPUs.
+    The host queues all work, waits for the numbers and joins them. Nothing else travels between the
+    GPUs.
 
     Parameters
     ----------
@@ -163,41 +162,33 @@ def _verify(split: _Split, results: list[Any], items: np.ndarray) -> None:
 # --- on GPUs
 
 
-def _run(split: _Split, arrays: list[Any], pool: ThreadPoolExecutor) -> list[Any]:
-    """Do the jobs, those of each GPU in a thread of its own; return their results in order."""
-
-    def serve(gpu: int) -> dict[int, int]:
-        mine = (at for at, (whose, _, _) in enumerate(split.jobs) if whose == gpu)
-        return {at: reduce(arrays[at], split.jobs[at][2]).item() for at in mine}
-
-    results: dict[int, int] = {}
-    for told in pool.map(serve, range(split.gpus)):
-        results |= told
-    return [results[at] for at in range(len(split.jobs))]
+def _run(split: _Split, arrays: list[Any]) -> list[Any]:
+    """Do the jobs: all are queued before the first one is waited for."""
+    queued = [reduce(array, op) for array, (_, _, op) in zip(arrays, split.jobs, strict=True)]
+    return [each.item() for each in queued]
 
 
 def _time(splits: list[_Split], items: np.ndarray, first: Device) -> list[Row]:
     names = _names(first)
-    with ThreadPoolExecutor(max(split.gpus for split in splits)) as pool:
-        runs: list[Callable[[], list[Any]]] = []
-        for split in splits:
-            kept: dict[tuple[int, int], Any] = {}
-            for gpu, part, _ in split.jobs:
-                if (gpu, part.start) not in kept:
-                    kept[gpu, part.start] = asarray(items[part], names[gpu])
-            arrays = [kept[gpu, part.start] for gpu, part, _ in split.jobs]
-            runs.append(partial(_run, split, arrays, pool))
-        race(
-            [
-                Contender(
-                    lambda runs, cold, run=run: host_seconds([run], runs),
-                    lambda split=split, run=run: _verify(split, run(), items),
-                    split.timing,
-                )
-                for split, run in zip(splits, runs, strict=True)
-            ],
-            Effort(ROUNDS, SAMPLE_SECONDS),
-        )
+    runs: list[Callable[[], list[Any]]] = []
+    for split in splits:
+        kept: dict[tuple[int, int], Any] = {}
+        for gpu, part, _ in split.jobs:
+            if (gpu, part.start) not in kept:
+                kept[gpu, part.start] = asarray(items[part], names[gpu])
+        arrays = [kept[gpu, part.start] for gpu, part, _ in split.jobs]
+        runs.append(partial(_run, split, arrays))
+    race(
+        [
+            Contender(
+                lambda runs, cold, run=run: host_seconds([run], runs),
+                lambda split=split, run=run: _verify(split, run(), items),
+                split.timing,
+            )
+            for split, run in zip(splits, runs, strict=True)
+        ],
+        Effort(ROUNDS, SAMPLE_SECONDS),
+    )
     one = {split.joined is list: split.timing.median for split in splits if split.gpus == 1}
     rows = []
     for split in splits:
