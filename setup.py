@@ -12,7 +12,7 @@ import shlex
 import subprocess
 import sys
 import sysconfig
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 
 import numpy
@@ -30,6 +30,7 @@ sys.path.insert(0, str(ROOT / SOURCES))
 import build_kernels  # noqa: E402
 from build_kernels import Failure, say, timed  # noqa: E402
 
+EMBEDDING = str(SOURCES / "image.c")
 BUILD = ROOT / "build"  # kept between builds, so that each kernel is compiled once
 
 
@@ -40,6 +41,16 @@ def newer(output, command, inputs):
         return False
     made = output.stat().st_mtime
     return all(path.exists() and path.stat().st_mtime < made for path in inputs)
+
+
+def cost(source):
+    """Return a key that sorts C files by their time, the longest first.
+
+    Arithmetic on vectors, which is compiled for each instruction set, costs most.
+    """
+    path = Path(source)
+    vectors = path.name == "sim_lanes.c" or "cpu" in path.parts
+    return (not vectors, -path.stat().st_size)
 
 
 def listed_inputs(rule):
@@ -59,47 +70,53 @@ class BuildExtension(build_ext):
         super().build_extensions()
 
     def compile_files(self, sources, output_dir=None, **options):
-        """Compile the files that changed; return the objects of all."""
+        """Compile the files that changed while the kernels are compiled; return all objects."""
         options["depends"] = None  # the compiler lists each file's own
         command = repr((self.compiler.compiler_so, options))
-        longest_first = sorted(sources, key=lambda source: -Path(source).stat().st_size)
 
-        def compile_changed(source):
+        def compile_changed(source, embedded=()):
             (name,) = self.compiler.object_filenames([source], output_dir=output_dir)
             output = Path(name)
             listed = output.with_suffix(".d")
             inputs = listed_inputs(listed.read_text()) if listed.exists() else [Path(source)]
-            if self.force or not newer(output, command, [*inputs, *self.embedded.get(source, [])]):
+            if self.every_file or not newer(output, command, [*inputs, *embedded]):
                 self.compile_file([source], output_dir=output_dir, **options)
                 output.with_suffix(output.suffix + ".command").write_text(command)
             return name
 
         logging.disable(logging.INFO)  # the command of each file
         try:
-            with timed(f"C: {len(sources)} files"), ThreadPoolExecutor(os.cpu_count()) as pool:
-                made = pool.map(compile_changed, longest_first)
-                objects = dict(zip(longest_first, made, strict=True))
+            with timed(f"C: {len(sources)} files, beside the kernels"):
+                objects = {
+                    source: self.pool.submit(compile_changed, source)
+                    for source in sorted(sources, key=cost) if source != EMBEDDING
+                }  # fmt: skip
+                for task in wait([self.embedded, *objects.values()], None, FIRST_EXCEPTION).done:
+                    task.result()
+                files = [*self.kernels.images.folder.iterdir()]
+                objects[EMBEDDING] = self.pool.submit(compile_changed, EMBEDDING, files)
+                return [objects[source].result() for source in sources]
         finally:
             logging.disable(logging.NOTSET)
-        return [objects[source] for source in sources]
 
     def build_extension(self, ext):
-        """Compile the kernels, and pass their folder to the C files as a macro."""
-        images = build_kernels.build(BUILD)
-        cuda = build_kernels.header_folder(BUILD)
-        ext.extra_compile_args += [f"-isystem{cuda}", *same_bytes_anywhere(cuda)]
-        ext.define_macros += [
-            ("GPUOPT_IMAGE_DIR", quoted(os.path.relpath(images.folder, ROOT))),
-            ("GPUOPT_VERSION", quoted(self.distribution.get_version())),
-            ("GPUOPT_KERNEL_COMPILER", quoted(images.compiler)),
-            ("GPUOPT_ARCHITECTURES", quoted(" ".join(images.codes))),
-            ("GPUOPT_REASON", quoted(images.why)),
-        ]
-        files = [*images.folder.iterdir()]
-        ext.include_dirs.append(os.path.relpath(images.folder, ROOT))
-        self.embedded = {str(SOURCES / "image.c"): files}
-        ext.depends += map(str, files)
-        super().build_extension(ext)
+        """Begin to compile the kernels, and tell the C files about them by macros."""
+        # Whether to link is decided by the objects: this build's kernels are not there yet.
+        self.every_file, self.force = self.force, True
+        with ThreadPoolExecutor(1) as waiting, build_kernels.workers() as self.pool:
+            self.kernels = build_kernels.Build(self.pool, BUILD)
+            self.embedded = waiting.submit(self.kernels.finish)
+            images, cuda = self.kernels.images, build_kernels.header_folder(BUILD)
+            ext.extra_compile_args += [f"-isystem{cuda}", *same_bytes_anywhere(cuda)]
+            ext.define_macros += [
+                ("GPUOPT_IMAGE_DIR", quoted(os.path.relpath(images.folder, ROOT))),
+                ("GPUOPT_VERSION", quoted(self.distribution.get_version())),
+                ("GPUOPT_KERNEL_COMPILER", quoted(images.compiler)),
+                ("GPUOPT_ARCHITECTURES", quoted(" ".join(images.codes))),
+                ("GPUOPT_REASON", quoted(images.why)),
+            ]
+            ext.include_dirs.append(os.path.relpath(images.folder, ROOT))
+            super().build_extension(ext)
 
     def run(self):
         """Build; report an error of the operating system in one line."""

@@ -1,4 +1,4 @@
-"""Compile csrc/kernels/*.cu into what the extension embeds; setup.py calls build().
+"""Compile csrc/kernels/*.cu into what the extension embeds; setup.py calls Build.
 
 The result is a folder with
 
@@ -24,12 +24,12 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-from split_ptx import module, split
+from split_ptx import Archive, module, split
 
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parent
@@ -114,6 +114,17 @@ class timed:
     def __exit__(self, kind, value, trace):
         if kind is None:
             say(f"{self.text} ({time.monotonic() - self.begin:.1f} s)")
+
+
+@contextmanager
+def workers():
+    """Provide the pool of all compilers, a task per core at a time; an error cancels the rest."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 # --- the choice of architectures
@@ -342,7 +353,7 @@ def run_tool(command, output, cwd=ROOT):
         if done.returncode or not made.exists():
             text = (done.stdout + done.stderr).strip()
             print(text, file=sys.stderr)
-            name = Path(command[0]).name
+            name = next(Path(each).name for each in command if Path(each).name != "ccache")
             raise Failure(f"{name} failed; its message is above{host_compiler_advice(text)}")
         os.replace(made, output)
 
@@ -422,34 +433,33 @@ class Compiler:
 
 
 def sources():
-    """Return the files of kernels, the longest to compile first."""
-    return sorted(KERNELS.glob("*.cu"), key=lambda path: -path.stat().st_size)
+    """Return the files of kernels, the longest with its headers first."""
+    return sorted(KERNELS.glob("*.cu"), key=lambda path: -sum(map(len, text_of(path).values())))
 
 
-def finished(pool, tasks):
-    """Return {key: result} of {key: task}; the first failure cancels the others."""
-    try:
-        return {key: task.result() for key, task in tasks.items()}
-    except BaseException:
-        pool.shutdown(cancel_futures=True)
-        raise
-
-
-def compile_all(compiler, codes, fronts):
-    """Compile all files for the virtual architectures: {(file's stem, architecture): PTX}."""
+def start_all(pool, compiler, codes, fronts):
+    """Begin to compile all files for the virtual architectures: {(stem, architecture): task}."""
     if not shutil.which("g++") and not os.environ.get("NVCC_CCBIN"):
         raise Failure("nvcc needs g++; install it (Debian: apt-get install g++) or set NVCC_CCBIN")
     assembled = {*map(front_end, codes)}
     newer_only = {front: front != "75" and front not in assembled for front in fronts}
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        tasks = {
-            (file.stem, front): pool.submit(compiler.ptx, file, front, newer_only[front])
-            for file in sources() for front in fronts
-        }  # fmt: skip
-        return {key: path.read_text() for key, path in finished(pool, tasks).items()}
+    return {
+        (file.stem, front): pool.submit(compiler.ptx, file, front, newer_only[front])
+        for file in sources() for front in fronts
+    }  # fmt: skip
 
 
-def assemble(compiler, texts, table, codes):
+def results(tasks):
+    """Return {key: result} of {key: task}."""
+    return {key: task.result() for key, task in tasks.items()}
+
+
+def texts_of(tasks):
+    """Return {key: text} of the tasks of start_all."""
+    return {key: path.read_text() for key, path in results(tasks).items()}
+
+
+def assemble(pool, compiler, texts, table, codes):
     """Make the machine code of every image.
 
     Returns [([(image's number, architecture, bytes of its code)], their stream)]: a stream for each
@@ -476,12 +486,12 @@ def assemble(compiler, texts, table, codes):
         text = module(common, [kernels[name] for name in names[number]])
         return compiler.machine_code(names[number][0], text, code)
 
-    with timed(f"machine code for {' '.join(codes)}"), ThreadPoolExecutor(os.cpu_count()) as pool:
+    with timed(f"machine code for {' '.join(codes)}"):
         tasks = {
             (number, code): pool.submit(make, number, stem, code)
             for code in codes for number, stem in images
         }  # fmt: skip
-        cubins = finished(pool, tasks)
+        cubins = results(tasks)
         streams = {
             key: pool.submit(
                 compiler.stream,
@@ -490,7 +500,7 @@ def assemble(compiler, texts, table, codes):
             )
             for key in keys
         }
-        streams = finished(pool, streams)
+        streams = results(streams)
     return [
         ([(number, code, cubins[number, code].stat().st_size) for number, code in key],
          path.read_bytes())
@@ -499,38 +509,6 @@ def assemble(compiler, texts, table, codes):
 
 
 # --- the archive of texts and machine code
-
-
-class Archive:
-    """Texts, joined to blocks that are compressed one by one into one file.
-
-    Kernels of one template differ in few words, so a block of them takes half the bytes that they
-    take apart. A block is decompressed whole: in 1 to 3 ms at this size.
-    """
-
-    BLOCK = 256 << 10  # bytes of text
-
-    def __init__(self):
-        self.blocks = [bytearray()]
-
-    def add(self, *texts):
-        """Append texts that share a block; return a row for each: [block, offset, bytes]."""
-        texts = [text.encode() for text in texts]
-        if self.blocks[-1] and len(self.blocks[-1]) + sum(map(len, texts)) > self.BLOCK:
-            self.blocks.append(bytearray())
-        rows = []
-        for text in texts:
-            rows.append([len(self.blocks) - 1, len(self.blocks[-1]), len(text)])
-            self.blocks[-1] += text
-        return rows
-
-    def compressed(self, preset):
-        """Return all streams, and a row for each block: [offset, compressed bytes, bytes]."""
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            streams = list(pool.map(partial(lzma.compress, preset=preset), self.blocks))
-        ends = list(accumulate(map(len, streams), initial=0))
-        rows = zip(ends, map(len, streams), map(len, self.blocks), strict=False)
-        return b"".join(streams), [list(row) for row in rows]
 
 
 def archive(texts, preset=PRESET):
@@ -645,8 +623,9 @@ def prebuilt():
 def write_prebuilt(folder, build_folder):
     """Write what an sdist carries into a folder."""
     tools = toolkit(build_folder)
-    _, texts = ptx_of(build_folder, tools)
-    packed, table = archive(texts)
+    with workers() as pool:
+        _, tasks = start_ptx(pool, build_folder, tools)
+        packed, table = archive(texts_of(tasks))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "kernels.xz").write_bytes(packed)
     fields = {
@@ -656,47 +635,65 @@ def write_prebuilt(folder, build_folder):
     (folder / "kernels.json").write_text(json.dumps(fields))
 
 
-def ptx_of(build_folder, tools, codes=(), targets=tuple(PTX_TARGETS)):
-    """Compile the PTX of the targets, and that of which the codes are made.
+def start_ptx(pool, build_folder, tools, codes=(), targets=tuple(PTX_TARGETS)):
+    """Begin to compile the PTX of the targets, and that of which the codes are made.
 
-    Returns the compiler, {(file's stem, virtual architecture): PTX}.
+    Returns the compiler, {(file's stem, virtual architecture): task}.
     """
     folder = build_folder / "kernels"
     folder.mkdir(parents=True, exist_ok=True)
     compiler = Compiler(tools, folder)
-    return compiler, compile_all(
-        compiler, codes, list(dict.fromkeys([*map(str, targets), *map(front_end, codes)]))
-    )
+    fronts = list(dict.fromkeys([*map(str, targets), *map(front_end, codes)]))
+    return compiler, start_all(pool, compiler, codes, fronts)
 
 
-def build(build_folder):
-    """Build what the extension embeds, in a folder kept between builds; return the Images."""
-    choice, carried = chosen(), prebuilt()
-    codes, why, native = choice
-    if carried and codes and native and not nvcc_here(build_folder):
-        why = f"no nvcc to make machine code for {' '.join(codes)}, the GPUs present"
-        codes = ()
-    tools = None if carried and not codes else toolkit(build_folder)
-    if codes:
-        try:
-            check_codes(tools, codes)
-        except Failure:
-            if not native:
-                raise
-            why, codes = f"this nvcc makes no machine code for {' '.join(codes)}", ()
-    targets = ptx_targets(choice) if tools else tuple(PTX_TARGETS)
-    ptx = " and ".join(f"compute_{target}" for target in targets)
-    say(f"kernels: machine code for {' '.join(codes) or 'no GPU'} ({why}), PTX for {ptx}")
-    if tools:
-        compiler, texts = ptx_of(build_folder, tools, codes, targets)
-        packed, table = archive(texts, NATIVE_PRESET if native else PRESET)
-        machine_code = assemble(compiler, texts, table, codes) if codes else []
-        name = tools.name
-        say(f"{name}: {tools.nvcc} ({tools.how})")
-    else:
-        (packed, table, name), machine_code = carried, []
-        name = f"PTX as the sdist carries it, by {name}"
-    folder = build_folder / "image" / ("-".join(codes) or "ptx")
-    folder.mkdir(parents=True, exist_ok=True)
-    write_table(folder, packed, table, codes, machine_code)
-    return Images(folder, codes, why, name)
+class Build:
+    """What the extension embeds, in a folder kept between builds.
+
+    The constructor decides what to build, fetches what is missing and begins to compile; finish()
+    waits for the results. All C files but csrc/image.c can be compiled in the meantime.
+    """
+
+    def __init__(self, pool, build_folder):
+        self.pool, self.choice, self.carried = pool, chosen(), prebuilt()
+        codes, why, self.tools = self.decide(build_folder)
+        targets = ptx_targets(self.choice) if self.tools else tuple(PTX_TARGETS)
+        ptx = " and ".join(f"compute_{target}" for target in targets)
+        say(f"kernels: machine code for {' '.join(codes) or 'no GPU'} ({why}), PTX for {ptx}")
+        if self.tools:
+            name = self.tools.name
+            say(f"{name}: {self.tools.nvcc} ({self.tools.how})")
+            self.compiler, self.tasks = start_ptx(pool, build_folder, self.tools, codes, targets)
+        else:
+            name = f"PTX as the sdist carries it, by {self.carried[2]}"
+        folder = build_folder / "image" / ("-".join(codes) or "ptx")
+        folder.mkdir(parents=True, exist_ok=True)
+        self.images = Images(folder, codes, why, name)
+
+    def decide(self, build_folder):
+        """Return the architectures, the reason, and the toolkit, None if it is not needed."""
+        codes, why, native = self.choice
+        if self.carried and codes and native and not nvcc_here(build_folder):
+            why = f"no nvcc to make machine code for {' '.join(codes)}, the GPUs present"
+            codes = ()
+        tools = None if self.carried and not codes else toolkit(build_folder)
+        if codes:
+            try:
+                check_codes(tools, codes)
+            except Failure:
+                if not native:
+                    raise
+                why, codes = f"this nvcc makes no machine code for {' '.join(codes)}", ()
+        return codes, why, tools
+
+    def finish(self):
+        """Wait for the compilers; write the archive and its table."""
+        codes, machine_code = self.images.codes, []
+        if self.tools:
+            texts = texts_of(self.tasks)
+            packed, table = archive(texts, NATIVE_PRESET if self.choice.native else PRESET)
+            if codes:
+                machine_code = assemble(self.pool, self.compiler, texts, table, codes)
+        else:
+            packed, table, _ = self.carried
+        write_table(self.images.folder, packed, table, codes, machine_code)

@@ -1,8 +1,11 @@
-"""Split nvcc's PTX of a file into the texts of its kernels; build_kernels.py packs them."""
+"""Split nvcc's PTX of a file into the texts of its kernels, and pack texts of kernels."""
 
+import lzma
 import os
 import re
-from functools import cache
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
+from itertools import accumulate
 
 UNIT = re.compile(
     r"(?m)^(?:\.(?:visible|weak|extern|common) +)*\.(entry|func|shared|global|const)\b"
@@ -97,3 +100,35 @@ def calls(unit, functions):
                 found[name] = None
                 texts.append(functions[name])
     return found.keys()
+
+
+class Archive:
+    """Texts, joined to blocks that are compressed one by one into one file.
+
+    Kernels of one template differ in few words, so a block of them takes half the bytes that they
+    take apart. A block is decompressed whole: in 1 to 3 ms at this size.
+    """
+
+    BLOCK = 256 << 10  # bytes of text
+
+    def __init__(self):
+        self.blocks = [bytearray()]
+
+    def add(self, *texts):
+        """Append texts that share a block; return a row for each: [block, offset, bytes]."""
+        texts = [text.encode() for text in texts]
+        if self.blocks[-1] and len(self.blocks[-1]) + sum(map(len, texts)) > self.BLOCK:
+            self.blocks.append(bytearray())
+        rows = []
+        for text in texts:
+            rows.append([len(self.blocks) - 1, len(self.blocks[-1]), len(text)])
+            self.blocks[-1] += text
+        return rows
+
+    def compressed(self, preset):
+        """Return all streams, and a row for each block: [offset, compressed bytes, bytes]."""
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            streams = list(pool.map(partial(lzma.compress, preset=preset), self.blocks))
+        ends = list(accumulate(map(len, streams), initial=0))
+        rows = zip(ends, map(len, streams), map(len, self.blocks), strict=False)
+        return b"".join(streams), [list(row) for row in rows]

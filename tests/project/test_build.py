@@ -166,8 +166,9 @@ def compile_with(build, monkeypatch, tmp_path, rest):
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}" if name == "g++" else None)
     folder = tmp_path / "out"
     folder.mkdir()
-    with pytest.raises(SystemExit) as caught:
-        build.compile_all(build.Compiler(build.toolkit(tmp_path), folder), (), ["75"])
+    compiler = build.Compiler(build.toolkit(tmp_path), folder)
+    with pytest.raises(SystemExit) as caught, build.workers() as pool:
+        build.texts_of(build.start_all(pool, compiler, (), ["75"]))
     assert not [*folder.iterdir()], "a failed compilation leaves nothing"
     return str(caught.value)
 
@@ -189,7 +190,7 @@ def test_without_a_host_compiler_the_package_is_named(build, monkeypatch, tmp_pa
     monkeypatch.delenv("NVCC_CCBIN", raising=False)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(SystemExit, match=r"needs g\+\+; install it"):
-        build.compile_all(None, (), ["75"])
+        build.start_all(None, None, (), ["75"])
 
 
 def test_a_result_is_made_again_only_when_its_inputs_change(build, tmp_path):
@@ -354,7 +355,8 @@ def test_every_image_s_machine_code_is_found_in_its_stream(build, tmp_path, monk
 
     monkeypatch.setattr(build, "run_tool", assembled)
     codes = ("75", "80", "86", "90a", "100", "110", "120")
-    made = build.assemble(compiler, texts, table, codes)
+    with build.workers() as pool:
+        made = build.assemble(pool, compiler, texts, table, codes)
     assert sorted([code for number, code, _ in content if number] for content, _ in made) == [
         ["100", "110"], ["120"], ["75"], ["80", "86"], ["90a"],
     ]  # fmt: skip
@@ -376,7 +378,8 @@ def test_every_image_s_machine_code_is_found_in_its_stream(build, tmp_path, monk
             text = stream[offset : offset + size].decode()
             assert text.startswith(f"{code} 1 .version 8.3") and f".entry {kernel}" in text
     monkeypatch.setattr(build, "run_tool", lambda *_: pytest.fail("made again without a change"))
-    assert build.assemble(compiler, texts, table, codes) == made
+    with build.workers() as pool:
+        assert build.assemble(pool, compiler, texts, table, codes) == made
 
 
 def test_a_kernel_that_is_the_same_for_newer_gpus_is_stored_once(build):
@@ -460,7 +463,9 @@ def test_carried_ptx_is_used_without_nvcc(build, tmp_path, monkeypatch):
     ):
         monkeypatch.delenv("GPUOPT_CUDA_ARCHS", raising=False)
         monkeypatch.setattr(build, "capabilities_by_smi", lambda found=capabilities: found)
-        images = build.build(tmp_path / "build")
+        kernels = build.Build(None, tmp_path / "build")
+        kernels.finish()
+        images = kernels.images
         assert images.codes == () and why in images.why and "nvcc 13.0.88" in images.compiler
         assert (images.folder / "kernels.xz").read_bytes().startswith(packed)
         assert "KERNEL(first, 0, " in (images.folder / "images.def").read_text()
