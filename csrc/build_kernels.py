@@ -648,10 +648,10 @@ def start_ptx(pool, build_folder, tools, codes=(), targets=tuple(PTX_TARGETS)):
 
 
 class Build:
-    """What the extension embeds, in a folder kept between builds.
+    """Make the folder of embedded files, which is kept between builds.
 
-    The constructor decides what to build, fetches what is missing and begins to compile; finish()
-    waits for the results. All C files but csrc/image.c can be compiled in the meantime.
+    The constructor chooses the architectures, fetches a missing nvcc and starts the compilers;
+    finish() waits for them. All C files but csrc/image.c can be compiled in the meantime.
     """
 
     def __init__(self, pool, build_folder):

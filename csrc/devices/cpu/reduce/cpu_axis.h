@@ -22,11 +22,10 @@ enum {
     FEW = 32,              /* rows this short run scalar, */
     SHORT_ROW = 16,        /* and these as columns, if there are many */
     SEARCHED = 64,         /* elements of a row at a time; gcc does not vectorize 16 */
-    COPIED_BYTES = LEAF * GPUOPT_ITEM_MAX, /* of elements that are copied or converted at a time */
+    /* Bytes of copied elements. Those that are converted are narrower: both forms fit. */
+    COPIED_BYTES = LEAF * GPUOPT_ITEM_MAX,
 };
 _Static_assert(BLOCK - 1 <= INT8_MAX, "int8_t holds the indices of a run");
-
-struct axis_room;
 
 /* The elements of a task's results: rows x columns, or rows x kept. If `stride` is `kept`, or
  * `unit` and `inner_stride` are 1, no elements are copied. */
@@ -38,8 +37,8 @@ struct part {
     int64_t stride, inner_stride, key, mask;
     uint64_t finish;
     int64_t core_key; /* as `key`, but 0 if it has been applied to the core's elements */
-    bool copies;      /* elements must be copied or converted, into `room` */
-    struct axis_room *room;
+    bool copies;      /* strided elements are copied to `gathered`, and converted to `converted` */
+    char *gathered, *converted; /* of LEAF elements each */
 };
 
 struct axis_functions;
@@ -103,12 +102,8 @@ axis_store axis_store_float64, axis_store_int64, axis_store_complex128, axis_sto
     axis_store_keyed_8, axis_store_keyed_16, axis_store_keyed_32, axis_store_keyed_64,
     axis_store_keyed_float16, axis_store_keyed_bfloat16;
 
-/* Contiguous elements of the core's type: strided ones are copied to `gathered`, and converted to
- * `converted`. */
-struct axis_room {
-    char gathered[COPIED_BYTES], converted[COPIED_BYTES];
-};
-/* They accept at most LEAF elements: some of a row, or rows of a part's columns. */
+/* Contiguous elements of the core's type, copied or converted where they are not. These accept at
+ * most LEAF elements: some of a row, or rows of a part's columns. */
 const void *axis_run(const struct axis_functions *functions, const struct part *part,
                      const void *from, uint64_t n);
 const void *axis_columns(const struct axis_functions *functions, const struct part *part,

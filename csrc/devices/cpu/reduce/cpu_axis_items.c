@@ -36,14 +36,14 @@ const void *axis_run(const struct axis_functions *functions, const struct part *
                      const void *from, uint64_t n) {
     const uint64_t kept = part->kept;
     if (part->stride != (int64_t)kept) {
-        gather(part->room->gathered, from, functions->item_size * kept, 1, n / kept, 0,
+        gather(part->gathered, from, functions->item_size * kept, 1, n / kept, 0,
                part->stride / (int64_t)kept);
-        from = part->room->gathered;
+        from = part->gathered;
     }
     if (!functions->convert)
         return from;
-    functions->convert[cpu_isa()](part->room->converted, from, n, part->key);
-    return part->room->converted;
+    functions->convert[cpu_isa()](part->converted, from, n, part->key);
+    return part->converted;
 }
 
 static void gather_columns(void *to, const void *from, size_t size, uint64_t rows,
@@ -59,13 +59,13 @@ const void *axis_columns(const struct axis_functions *functions, const struct pa
                          const void *from, uint64_t rows) {
     const uint64_t columns = part->columns;
     const bool gathers = gathers_columns(part);
-    char *to = part->room->converted;
+    char *to = part->converted;
     if (gathers)
-        gather_columns(part->room->gathered, from, functions->item_size, rows, part);
+        gather_columns(part->gathered, from, functions->item_size, rows, part);
     if (!functions->convert)
-        return part->room->gathered;
+        return part->gathered;
     if (gathers || part->stride == (int64_t)columns) {
-        functions->convert[cpu_isa()](to, gathers ? part->room->gathered : from, rows * columns,
+        functions->convert[cpu_isa()](to, gathers ? part->gathered : from, rows * columns,
                                       part->key);
         return to;
     }
@@ -74,7 +74,7 @@ const void *axis_columns(const struct axis_functions *functions, const struct pa
         to += columns * functions->core->item_size;
         from = items_after(functions, from, part->stride);
     }
-    return part->room->converted;
+    return part->converted;
 }
 
 /* --- results */

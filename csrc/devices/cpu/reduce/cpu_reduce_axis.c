@@ -45,13 +45,14 @@ enum {
     LONG_AXIS = 64,            /* columns that are worth a tile of their own */
     FOLDED = 64,               /* columns for which rows are joined, */
     FOLDED_ROWS = 16,          /* and rows that remain */
-    TREE_DEPTH = 64,           /* of a binary tree over any 64-bit count */
     BYTES_PER_NS = 8,          /* reduced by one thread, estimated */
     TASK_ITEMS = 1 << 16,      /* of a task, if there are many, */
     TASK_ITEMS_MOST = 1 << 21, /* and at most: between two polls */
     FEW_TASKS = 64,
+    TREE_DEPTH = 12,   /* of a task's leaves, with the last one */
     COPIED_ROWS = 512, /* elements of rows that are copied together, if shorter */
 };
+_Static_assert(TASK_ITEMS_MOST <= LEAF << (TREE_DEPTH - 2), "a leaf more than the tree is deep");
 _Static_assert(LEAF >= TILE, "a row of a tile's columns is brought together at once");
 
 /* For every outer index and each of `inner` columns, a row of reduced elements. If the columns are
@@ -130,6 +131,7 @@ struct job {
 #define BYTES_complex64 8
 #define BYTES_complex128 16
 
+/* Elements that are converted fit into `copied` twice, before and after. */
 #define FUNCTIONS(op, items, acc)                                           \
     static const struct axis_functions functions_##op##_##items##_##acc = { \
         USES_##op##_##items##_##acc, BYTES_##items};
@@ -180,13 +182,13 @@ static void copied_rows(const struct axis_functions *functions, const struct par
         if (piece.rows == 1) {
             piece.in = axis_run(functions, part, from, n);
         } else {
-            piece.in = part->room->gathered;
-            gather(part->room->gathered, from, functions->item_size, piece.rows, n,
+            piece.in = part->gathered;
+            gather(part->gathered, from, functions->item_size, piece.rows, n,
                    part->starts[row + 1] - part->starts[row], part->stride);
             if (functions->convert) {
-                piece.in = part->room->converted;
-                functions->convert[cpu_isa()](part->room->converted, part->room->gathered,
-                                              piece.rows * n, part->key);
+                piece.in = part->converted;
+                functions->convert[cpu_isa()](part->converted, part->gathered, piece.rows * n,
+                                              part->key);
             }
         }
         functions->core->rows[cpu_isa()](functions, &piece, values);
@@ -317,7 +319,7 @@ static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64
                       uint64_t tile) {
     const struct axis_functions *functions = job->functions;
     struct complex_double values[TILE]; /* of the widest type */
-    struct axis_room room;
+    _Alignas(64) char copied[COPIED_BYTES];
     int64_t starts[TILE], columns_at[TILE];
     const uint64_t column = tile * TILE, across = job->inner * job->kept;
     struct part part = {.starts = starts,
@@ -333,7 +335,8 @@ static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64
                         .mask = job->mask,
                         .finish = job->results.finish,
                         .core_key = functions->convert ? 0 : job->results.key,
-                        .room = &room};
+                        .gathered = copied,
+                        .converted = copied + LEAF * functions->item_size};
     const int64_t from = (int64_t)(part.first / job->kept) * job->stride +
                          (int64_t)(column / job->unit) * job->inner_stride;
     const uint64_t order = mirrored(job, split);
