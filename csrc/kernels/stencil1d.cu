@@ -1,5 +1,5 @@
 // stencil1d.cu: the one-dimensional stencil of deck D1: output i is the plain or weighted sum of
-// inputs i - radius to i + radius. Knows no device and no host code.
+// `width` inputs from i + first - before on. Knows no device and no host code.
 //
 // Beyond the array's ends an input is taken from inside, or is a constant, depending on the mode.
 // Each output adds its own inputs from left to right. A rung's comment names its difference from
@@ -90,7 +90,7 @@ template <class Op, class In, class Acc> __device__ void stencil1d_1(const stenc
     if (output >= rows.every_output())
         return;
     const stencil<In, Acc> s = rows.row_of(output);
-    const int64 left = s.first + output - s.radius, width = 2 * s.radius + 1;
+    const int64 left = s.first + output - s.before, width = s.width;
     Acc sum = 0;
     if (s.whole(left, left + width - 1)) {
         for (int64 k = 0; k < width; k++)
@@ -163,11 +163,11 @@ __device__ void any_window(const stencil<In, Acc> &rows, bool barrier) {
     const stencil<In, Acc> &s = where.s;
     In *tile = shared_memory<In>();
     const unsigned t = threadIdx.x, block = blockDim.x;
-    const int64 width = 2 * s.radius + 1;
+    const int64 width = s.width;
     const In *whole = where.whole(block + width - 1);
     int64 left;
     where.row_at(t, left);
-    left += s.first - s.radius;
+    left += s.first - s.before;
     Acc sum = 0;
     for (int64 begin = 0; begin < width; begin += PIECE) {
         const unsigned piece = width - begin < PIECE ? static_cast<unsigned>(width - begin) : PIECE;
@@ -196,7 +196,7 @@ __device__ void any_window(const stencil<In, Acc> &rows, bool barrier) {
 // before the deck's case, which has 32 registers.
 template <class Op, class In, class Acc>
 __device__ __noinline__ void other_window(stencil<In, Acc> s, bool barrier, bool inside) {
-    if (s.deck == STENCIL1D_OTHER || !inside)
+    if (s.form == STENCIL1D_OTHER || !inside)
         return any_window<Op>(s, barrier);
     const unsigned t = threadIdx.x, block = blockDim.x;
     const int64 output = static_cast<int64>(blockIdx.x) * block + t;
@@ -213,7 +213,7 @@ __device__ void shared_rung(const stencil<In, Acc> &s) {
     constexpr unsigned BLOCK = STENCIL1D_DECK_BLOCK;
     const unsigned t = threadIdx.x;
     const bool inside = (blockIdx.x > 0) & (blockIdx.x + 2 < gridDim.x);
-    const bool deck = inside & (s.deck == STENCIL1D_DECK);
+    const bool deck = inside & (s.form == STENCIL1D_DECK);
     const int64 output = static_cast<int64>(blockIdx.x) * BLOCK + t;
     const In *from = s.in + output - DECK_RADIUS;
     const bool has_other = deck & (t < 2 * DECK_RADIUS);
@@ -238,7 +238,7 @@ constexpr unsigned OUTPUTS = 4;
 
 template <unsigned Width, class Op, class In, class Acc>
 __device__ void sliding_window(const stencil<In, Acc> &s, const In *left, Acc (&sums)[OUTPUTS]) {
-    const int64 width = Width ? Width : 2 * s.radius + 1;
+    const int64 width = Width ? Width : s.width;
     Acc window[OUTPUTS];
 #pragma unroll
     for (unsigned j = 0; j < OUTPUTS; j++) {
@@ -263,8 +263,8 @@ template <class Op, class In, class Acc>
 __device__ __noinline__ In plain_sum(stencil<In, Acc> rows, int64 output) {
     const stencil<In, Acc> s = rows.row_of(output);
     Acc sum = 0;
-    for (int64 k = 0; k <= 2 * s.radius; k++)
-        sum = Op::add(sum, s.read(s.first + output - s.radius + k), s.weights, k);
+    for (int64 k = 0; k < s.width; k++)
+        sum = Op::add(sum, s.read(s.first + output - s.before + k), s.weights, k);
     return static_cast<In>(sum);
 }
 
@@ -275,23 +275,23 @@ __device__ __noinline__ void outputs_at_ends(stencil<In, Acc> rows, int64 number
     int64 output = number;
     stencil<In, Acc> s = rows.row_of(output);
     const reflection ends(s.n, s.mode);
-    const bool near = reflection::serves(s.n, s.radius, s.mode);
+    const bool near = s.has_near_ends();
     for (unsigned j = 0; j < OUTPUTS && number + j < rows.every_output(); j++, output++) {
         if (output == s.outputs) { // the next row
-            s.in += s.n;
+            s.in += s.pitch;
             s.out += s.outputs;
             output = 0;
         }
-        const int64 left = s.first + output - s.radius;
+        const int64 left = s.first + output - s.before;
         Acc sum = 0;
 #pragma unroll 1
-        for (int k = 0; near && k <= 2 * static_cast<int>(s.radius); k++) {
+        for (int k = 0; near && k < static_cast<int>(s.width); k++) {
             const int i = static_cast<int>(left) + k;
             const bool constant = s.mode == CONSTANT && ends.beyond(i);
-            const Acc item = static_cast<Acc>(constant ? s.beyond : s.in[ends.at(i)]);
+            const Acc item = static_cast<Acc>(constant ? s.beyond : s.in[ends.at(i) * s.step]);
             sum = Op::add(sum, item, s.weights, k);
         }
-        for (int64 k = 0; !near && k <= 2 * s.radius; k++)
+        for (int64 k = 0; !near && k < s.width; k++)
             sum = Op::add(sum, s.read(left + k), s.weights, k);
         s.out[output] = static_cast<In>(sum);
     }
@@ -316,11 +316,12 @@ template <class Op, class In, class Acc> __device__ void stencil1d_3(const stenc
         return;
     const int64 number = output;
     const stencil<In, Acc> s = rows.row_of(output);
-    const int64 left = s.first + output - s.radius;
-    if (output + OUTPUTS > s.outputs || !s.whole(left, left + 2 * s.radius + OUTPUTS - 1))
+    const int64 left = s.first + output - s.before;
+    if (output + OUTPUTS > s.outputs || !s.whole(left, left + s.width + OUTPUTS - 2) ||
+        s.has_gaps())
         return outputs_at_ends<Op>(rows, number);
     Acc sums[OUTPUTS];
-    if (s.radius == 3)
+    if (s.width == 7)
         sliding_window<7, Op>(s, s.in + left, sums);
     else
         sliding_window<0, Op>(s, s.in + left, sums);
@@ -392,7 +393,7 @@ __device__ bool load_vectors(const stencil<In, Acc> &rows, vector_window<Reach, 
         const stencil<In, Acc> s = rows.row_of(output);
         const int64 middle = s.first + output;
         if (vector < 0 || behind > rows.n * rows.rows ||
-            !s.whole(middle - s.radius, middle + OUTPUTS - 1 + s.radius)) {
+            !s.whole(middle - s.before, middle + OUTPUTS - 1 + s.before)) {
             if (output + OUTPUTS > s.outputs || !reflection::serves(s.n, Reach, s.mode) ||
                 (s.mode == CONSTANT && static_cast<In>(s.beyond) != s.beyond)) {
                 outputs_at_ends<Op>(rows, number);
@@ -414,7 +415,7 @@ template <class Op, class In, class Acc> __device__ void stencil1d_4(const stenc
     if (!load_vectors<Op>(s, window, number))
         return;
     In *to = s.out + number;
-    switch (static_cast<unsigned>(s.radius)) {
+    switch (static_cast<unsigned>(s.before)) {
     case 0:
         return vector_sums<0, 4, Op>(s, window, to);
     case 1:
@@ -452,8 +453,8 @@ __device__ inline void settle(int32 &item) { asm volatile("" : "+r"(item)); }
 __device__ inline void settle(float32 &item) { asm volatile("" : "+f"(item)); }
 template <class In> __device__ inline void settle(In &) {}
 
-template <class Op, unsigned SLOTS, unsigned COUNT, class In, class Acc>
-__device__ void circling_window(const In *items, const Acc *weights, unsigned width, In *outputs) {
+template <class Op, unsigned SLOTS, unsigned COUNT, class Items, class In, class Acc>
+__device__ void circling_window(Items items, const Acc *weights, unsigned width, In *outputs) {
     Acc window[SLOTS], sums[COUNT];
 #pragma unroll
     for (unsigned j = 0; j < COUNT; j++) {
@@ -470,9 +471,9 @@ __device__ void circling_window(const In *items, const Acc *weights, unsigned wi
         }
     }
 #pragma unroll
-    for (unsigned k = 0; k < SLOTS; k++) { // as SLOTS is even, one element remains
+    for (unsigned k = 0; k < SLOTS; k++) {
         add_items<Op>(sums, window, weights + k, k);
-        if (k % 2 == 0 && k + 1 == width)
+        if (k + 1 == width)
             break;
         window[(k + COUNT) % SLOTS] = static_cast<Acc>(items[k]);
     }
@@ -617,12 +618,27 @@ __device__ void load_vectors_of_tile(uint4 *tile, const uint4 *from, unsigned co
     copied_vectors();
 }
 
+// Copies `count` elements, `step` apart: those of the tile are all in flight at once.
+template <class In>
+__device__ void load_with_gaps(In *tile, const In *from, int64 step, unsigned count) {
+    const unsigned t = threadIdx.x;
+    In loaded[GROUP];
+#pragma unroll
+    for (unsigned k = 0; k < GROUP; k++)
+        loaded[k] = from[(t + k * THREADS) * step];
+    for (unsigned i = TILE + t; i < count; i += THREADS)
+        tile[i] = from[i * step];
+#pragma unroll
+    for (unsigned k = 0; k < GROUP; k++)
+        tile[t + k * THREADS] = loaded[k];
+}
+
 // A tile that is not entirely within one row. Calls, as above, on bits: one for all elements of a
 // size.
 template <class Word>
 __device__ __noinline__ void load_at_ends(stencil<Word, Word> s, Word *tile, unsigned positions) {
     const tile_of_rows<Word, Word> where(s, TILE);
-    if (reflection::serves(s.n, s.radius, s.mode))
+    if (s.has_near_ends() && !s.has_gaps())
         load_rows(where, tile, positions, THREADS, s.beyond);
     else
         load_positions(where, tile, 0, positions, THREADS, s.beyond);
@@ -632,7 +648,7 @@ __device__ __noinline__ void store_at_ends(stencil<Word, Word> s, const Word *ti
                                            unsigned first) {
     const tile_of_rows<Word, Word> where(s, TILE);
     const unsigned lane = threadIdx.x % WARP;
-    if (reflection::serves(s.n, s.radius, s.mode))
+    if (s.has_near_ends())
         return store_rows(where, tile, first, WARP * GROUP, lane, WARP);
     for (unsigned i = first + lane; i < first + WARP * GROUP; i += WARP) {
         const int64 output = where.output(i);
@@ -647,15 +663,183 @@ __device__ __noinline__ void mend_at_ends(stencil<In, Acc> s, unsigned first) {
     for (unsigned i = first + threadIdx.x % WARP; i < first + WARP * GROUP; i += WARP) {
         int64 at;
         const int64 row = where.row_at(i, at), middle = at + s.first;
-        if (row < s.rows && at < s.outputs && !s.whole(middle - s.radius, middle + s.radius))
+        if (row < s.rows && at < s.outputs &&
+            !s.whole(middle - s.before, middle - s.before + s.width - 1))
             s.out[row * s.outputs + at] = plain_sum<Op>(s.row(row), at);
+    }
+}
+
+// Rows that are shorter than the window: every input meets several weights of an output, whose sum
+// multiplies it once. A block adds those up in shared memory, for each input and output of a row.
+
+// Calls add(first, end) for the runs of `apart`-th weights of output j that meet input i.
+template <class In, class Acc, class Add>
+__device__ void weights_of(const stencil<In, Acc> &s, int i, int j, Add add) {
+    const int n = static_cast<int>(s.n), left = static_cast<int>(s.first - s.before) + j;
+    const int width = static_cast<int>(s.width);
+    if (s.mode == CONSTANT || s.mode == NEAREST || n == 1) {
+        const bool repeats = s.mode != CONSTANT;
+        add(repeats && i == 0 ? 0 : i - left, repeats && i == n - 1 ? width : i - left + 1, 1);
+        return;
+    }
+    const int period = s.mode == WRAP ? n : s.mode == REFLECT ? 2 * n : 2 * n - 2;
+    const auto add_every = [&](int input) {
+        const int k = (input - left) % period;
+        add(k < 0 ? k + period : k, width, period);
+    };
+    add_every(i);
+    const int mirrored = period - i - (s.mode == REFLECT);
+    if (s.mode != WRAP && mirrored % period != i)
+        add_every(mirrored);
+}
+template <class Op, class In, class Acc>
+__device__ Acc sum_of_weights(const stencil<In, Acc> &s, int first, int end, int apart) {
+    const int width = static_cast<int>(s.width);
+    Acc sum = 0;
+#pragma unroll 4
+    for (int k = max(first, 0); k < min(end, width); k += apart)
+        sum = Op::add(sum, Acc(1), s.weights, k);
+    return sum;
+}
+template <class T> __device__ bool is_finite(T sum) {
+    return T(0.5) == 0 || isfinite(float64(sum));
+}
+
+template <class Op, class In, class Acc> __device__ void short_rows(const stencil<In, Acc> &s) {
+    constexpr unsigned AT_ONCE = 4; // rows of a thread
+    const unsigned t = threadIdx.x, n = unsigned(s.n), outputs = unsigned(s.outputs);
+    Acc *sums = shared_memory<Acc>(), *constants = sums + n * outputs;
+    Acc *tile = constants + outputs; // converted once
+    for (unsigned at = t; at < n * outputs; at += THREADS) {
+        const unsigned i = at / outputs;
+        Acc sum = 0;
+        weights_of(s, int(i), int(at - i * outputs), [&](int first, int end, int apart) {
+            sum = sum_of(sum, sum_of_weights<Op>(s, first, end, apart));
+        });
+        sums[at] = sum;
+    }
+    for (unsigned j = t; j < outputs; j += THREADS) {
+        const int left = int(s.first - s.before) + int(j);
+        constants[j] = 0;
+        if (s.mode == CONSTANT)
+            constants[j] =
+                op_weighted::add(Acc(0), static_cast<Acc>(s.beyond),
+                                 sum_of(sum_of_weights<Op>(s, 0, -left, 1),
+                                        sum_of_weights<Op>(s, int(n) - left, int(s.width), 1)));
+    }
+    const unsigned lines = TILE / n, side = THREADS / outputs; // rows of a tile; and at once
+    const unsigned j = t % outputs, own = t / outputs;
+    // A thread's inputs are `step` rows and some inputs apart.
+    const bool has_gaps = s.has_gaps();
+    const unsigned step = has_gaps ? THREADS / n : 0, rest = THREADS - step * n;
+    const unsigned own_row = has_gaps ? t / n : 0, own_input = t - own_row * n;
+#pragma unroll 1
+    for (int64 first = int64(blockIdx.x) * lines; first < s.rows; first += gridDim.x * lines) {
+        const unsigned there = s.rows - first < lines ? unsigned(s.rows - first) : lines;
+        const In *from = s.in + first * s.pitch;
+        In loaded[GROUP];
+#pragma unroll
+        for (unsigned k = 0, row = own_row, at = own_input; k < GROUP; k++) {
+            if (t + k * THREADS < there * n)
+                loaded[k] = from[row * s.pitch + at * s.step];
+            row += step;
+            at += rest;
+            if (has_gaps && at >= n) {
+                at -= n;
+                row++;
+            }
+        }
+        __syncthreads(); // the sums are complete, and the previous tile is read
+#pragma unroll
+        for (unsigned k = 0; k < GROUP; k++)
+            tile[t + k * THREADS] = static_cast<Acc>(loaded[k]);
+        __syncthreads();
+#pragma unroll 1
+        for (unsigned row = own; own < side && row < there; row += AT_ONCE * side) {
+            const Acc *items[AT_ONCE];
+            Acc made[AT_ONCE];
+#pragma unroll
+            for (unsigned q = 0; q < AT_ONCE; q++) {
+                items[q] = tile + (row + q * side < there ? row + q * side : row) * n;
+                made[q] = constants[j];
+            }
+#pragma unroll 4
+            for (unsigned i = 0; i < n; i++) {
+                const Acc weight = sums[i * outputs + j];
+#pragma unroll
+                for (unsigned q = 0; q < AT_ONCE; q++)
+                    made[q] = op_weighted::add(made[q], items[q][i], weight);
+            }
+#pragma unroll
+            for (unsigned q = 0; q < AT_ONCE; q++)
+                if (row + q * side < there) {
+                    const int64 output = (first + row + q * side) * outputs + j;
+                    // The weights of an infinite input must not cancel, nor their sum overflow.
+                    s.out[output] =
+                        is_finite(made[q]) ? static_cast<In>(made[q]) : plain_sum<Op>(s, output);
+                }
+        }
+    }
+}
+
+// Columns: adjacent threads have adjacent ones. A thread computes groups of adjacent outputs, whose
+// inputs, read again from the L1 cache, slide through its registers.
+template <class In, class Acc> struct column_items {
+    const stencil<In, Acc> &s;
+    const reflection ends;
+    const In *column;
+    int left, last; // the first input of the window; the last of all, as others may not exist
+
+    __device__ Acc operator[](unsigned k) const {
+        const int i = min(left + static_cast<int>(k), last);
+        const Acc item = static_cast<Acc>(column[ends.at(i) * s.step]);
+        return s.mode == CONSTANT && ends.beyond(i) ? static_cast<Acc>(s.beyond) : item;
+    }
+    __device__ void operator+=(unsigned k) { left += static_cast<int>(k); }
+};
+
+template <class Op, class In, class Acc> __device__ void columns(const stencil<In, Acc> &s) {
+    constexpr unsigned COUNT = STENCIL1D_COLUMN(sizeof(Acc));
+    const unsigned groups = s.form >> STENCIL1D_GROUPS, width = static_cast<unsigned>(s.width);
+    Acc *weights = shared_memory<Acc>();
+    if (!Op::shares)
+#pragma unroll 1
+        for (unsigned k = threadIdx.x; k < width; k += THREADS)
+            weights[k] = static_cast<Acc>(s.weights[k]);
+    __syncthreads();
+    const int64 runs = (s.outputs + COUNT * groups - 1) / (COUNT * groups);
+    int64 column = static_cast<int64>(blockIdx.x) * THREADS + threadIdx.x;
+    int64 run = split(column, s.inner);
+    const int64 row = split(run, runs);
+    if (row >= s.rows)
+        return;
+    const int first = static_cast<int>(s.first - s.before);
+    column_items<In, Acc> items = {s, reflection(s.n, s.mode), s.in + row * s.pitch + column, 0,
+                                   first + static_cast<int>(s.outputs + s.width) - 2};
+    In *to = s.out + row * s.outputs * s.inner + column;
+#pragma unroll 1
+    for (unsigned g = 0; g < groups; g++) {
+        const int64 output = (run * groups + g) * COUNT;
+        if (output >= s.outputs)
+            return;
+        In made[COUNT];
+        items.left = first + static_cast<int>(output);
+        circling_window<Op, COUNT, COUNT>(items, weights, width, made);
+#pragma unroll
+        for (unsigned j = 0; j < COUNT; j++)
+            if (output + j < s.outputs)
+                to[(output + j) * s.inner] = made[j];
     }
 }
 
 template <class Op, class In, class Acc> __device__ void stencil1d_5(const stencil<In, Acc> &s) {
     wait_for_kernel_before();
+    if (s.form == STENCIL1D_SHORT_ROWS)
+        return short_rows<Op>(s);
+    if (s.form % (1 << STENCIL1D_GROUPS) == STENCIL1D_COLUMNS)
+        return columns<Op>(s);
     constexpr unsigned ITEMS = 16 / sizeof(In); // of a vector
-    const unsigned t = threadIdx.x, width = 2 * static_cast<unsigned>(s.radius) + 1;
+    const unsigned t = threadIdx.x, width = static_cast<unsigned>(s.width);
     const unsigned groups = (TILE + width - 1 + GROUP - 1) / GROUP, inputs = groups * GROUP;
     const bool shares = Op::shares && width >= GROUP;
     // The groups' sums and as many of EIGHT, or the weights.
@@ -664,10 +848,13 @@ template <class Op, class In, class Acc> __device__ void stencil1d_5(const stenc
     uint4 *vectors = shared_memory<uint4>() + (count * sizeof(Acc) + 15) / 16;
     In *tile = reinterpret_cast<In *>(vectors);
     const tile_of_rows<In, Acc> where(s, TILE);
-    const In *from = where.whole(inputs, ITEMS - 1);
+    const bool has_gaps = s.has_gaps();
+    const In *from = where.whole(inputs, has_gaps ? 0 : ITEMS - 1);
     In *to = from ? s.out + where.row * s.outputs + where.begin : nullptr;
     unsigned shift = 0; // offset of the inputs in their vectors
-    if (from) {
+    if (from && has_gaps) {
+        load_with_gaps(tile, from, s.step, inputs);
+    } else if (from) {
         shift = reinterpret_cast<uint64>(from) % 16 / sizeof(In);
         load_vectors_of_tile<In>(vectors, reinterpret_cast<const uint4 *>(from - shift),
                                  (shift + inputs + ITEMS - 1) / ITEMS);
@@ -705,11 +892,12 @@ using type_float64 = float64;
 #define STENCIL1D_KERNEL(rung, limit, op, items, acc)                                         \
     extern "C" __global__ void limit rung##_##op##_##items##_##acc(                           \
         const type_##items *in, const given<type_##acc>::type *weights, type_##items *out,    \
-        int64 n, int64 outputs, int64 first, int64 radius, uint64 mode,                       \
-        given<type_##acc>::type beyond, int64 rows) {                                         \
+        int64 n, int64 outputs, int64 first, int64 before, uint64 mode,                       \
+        given<type_##acc>::type beyond, int64 rows, int64 width, int64 pitch, int64 step,     \
+        int64 inner) {                                                                        \
         rung<op_##op>(stencil<type_##items, type_##acc>{                                      \
-            in, weights, out, n, outputs, first, radius, static_cast<unsigned>(mode), beyond, \
-            rows, static_cast<unsigned>(mode >> 32)});                                        \
+            in, weights, out, n, outputs, first, before, static_cast<unsigned>(mode), beyond, \
+            rows, width, pitch, step, inner, static_cast<unsigned>(mode >> 32)});             \
     }
 #define STENCIL1D_SAME_RUNGS(op, items, acc)                                                  \
     STENCIL1D_KERNEL(stencil1d_1, , op, items, acc)                                           \

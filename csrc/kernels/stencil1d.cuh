@@ -49,8 +49,9 @@ struct reflection {
         low = mode == WRAP ? n : mode == MIRROR;
         high = mode == WRAP ? -n : mode == REFLECT ? 2 * n : mode == MIRROR ? 2 * n - 1 : n - 1;
     }
-    static __device__ bool serves(int64 n, int64 radius, unsigned mode) {
-        return n < 1 << 28 && radius + (mode == MIRROR) <= n;
+    // Whether the ends serve inputs up to `most` elements beyond them.
+    static __device__ bool serves(int64 n, int64 most, unsigned mode) {
+        return n < 1 << 28 && most + (mode == MIRROR) <= n;
     }
     __device__ bool beyond(int i) const {
         return static_cast<unsigned>(i) >= static_cast<unsigned>(n);
@@ -92,26 +93,35 @@ template <class Acc> struct given { using type = Acc; };
 template <> struct given<float32> { using type = float64; };
 
 // Arguments of a rung: rows of n elements, each with ends of its own. An output's index in its row
-// is that of its middle input minus `first`.
+// is that of its middle input minus `first`; its window begins `before` inputs before that one.
 template <class In, class Acc> struct stencil {
     const In *in;
-    const typename given<Acc>::type *weights; // 2 * radius + 1 of them
+    const typename given<Acc>::type *weights; // `width` of them
     In *out;
-    int64 n, outputs, first, radius;
+    int64 n, outputs, first, before;
     unsigned mode;
     typename given<Acc>::type beyond; // value of the constant mode
-    int64 rows;
-    unsigned deck; // for rung 2: an enum stencil1d_deck
+    int64 rows, width;
+    int64 pitch, step; // elements from a row to the next, and from an input to the next
+    int64 inner;       // adjacent inputs that belong to rows of their own: columns
+    unsigned form;     // an enum stencil1d_form; for columns also a thread's groups of outputs
 
     __device__ bool whole(int64 left, int64 right) const { return left >= 0 && right < n; }
+    __device__ bool has_gaps() const { return step != 1 || pitch != n; }
+    // Inputs beyond an end of a row, at most.
+    __device__ int64 most_beyond() const {
+        const int64 left = before - first, right = outputs + width - 1 - left - n;
+        return left > right ? left : right;
+    }
+    __device__ bool has_near_ends() const { return reflection::serves(n, most_beyond(), mode); }
     __device__ Acc read(int64 i) const {
         const int64 at = inside(i, n, mode);
-        return static_cast<Acc>(at < 0 ? beyond : in[at]);
+        return static_cast<Acc>(at < 0 ? beyond : in[at * step]);
     }
     __device__ int64 every_output() const { return outputs * rows; }
     __device__ stencil row(int64 number) const {
         stencil one = *this;
-        one.in += number * n;
+        one.in += number * pitch;
         one.out += number * outputs;
         one.rows = 1;
         return one;
@@ -138,16 +148,20 @@ __device__ stencil<word_of<In>, word_of<In>> in_words(const stencil<In, Acc> &s)
             s.n,
             s.outputs,
             s.first,
-            s.radius,
+            s.before,
             s.mode,
             constant.word,
             s.rows,
-            s.deck};
+            s.width,
+            s.pitch,
+            s.step,
+            s.inner,
+            s.form};
 }
 
 // Positions of a block's tile: the first is the `begin`-th of row `row`. A row has `pitch`
 // positions: whole tiles or, if that is shorter, the rows lie end to end, each with its halo on
-// both sides: then a tile may hold many of them. Position `at` has input `at + first - radius`, and
+// both sides: then a tile may hold many of them. Position `at` has input `at + first - before`, and
 // belongs to output `at`.
 template <class In, class Acc> struct tile_of_rows {
     const stencil<In, Acc> s;
@@ -158,9 +172,9 @@ template <class In, class Acc> struct tile_of_rows {
         : s(s), row(0), begin(static_cast<int64>(blockIdx.x) * tile), alone(s.rows == 1) {
         if (s.rows > 1) {
             pitch = (s.outputs + tile - 1) / tile * tile;
-            alone = pitch <= s.outputs + 2 * s.radius;
+            alone = pitch <= s.outputs + s.width - 1;
             if (!alone)
-                pitch = s.outputs + 2 * s.radius;
+                pitch = s.outputs + s.width - 1;
             row = split(begin, pitch);
         }
     }
@@ -171,10 +185,10 @@ template <class In, class Acc> struct tile_of_rows {
     // Address of `positions` inputs, if all of them exist in one row, with `beside` more on either
     // side; else NULL.
     __device__ const In *whole(int64 positions, int beside = 0) const {
-        const int64 left = s.first - s.radius + begin;
+        const int64 left = s.first - s.before + begin;
         return (alone || begin + positions <= pitch) &&
                        s.whole(left - beside, left + positions - 1 + beside)
-                   ? s.in + row * s.n + left
+                   ? s.in + row * s.pitch + left * s.step
                    : nullptr;
     }
     // The input's address; NULL for the constant, and past the last row.
@@ -183,8 +197,8 @@ template <class In, class Acc> struct tile_of_rows {
         const int64 r = row_at(position, at);
         if (r >= s.rows)
             return nullptr;
-        at = inside(at + s.first - s.radius, s.n, s.mode);
-        return at < 0 ? nullptr : s.in + r * s.n + at;
+        at = inside(at + s.first - s.before, s.n, s.mode);
+        return at < 0 ? nullptr : s.in + r * s.pitch + at * s.step;
     }
     // The output's index among all; -1 if there is none.
     __device__ int64 output(unsigned position) const {
@@ -219,7 +233,7 @@ template <class In, class Acc>
 __device__ void load_positions(const tile_of_rows<In, Acc> &where, In *tile, int64 from,
                                unsigned positions, unsigned step, In constant) {
     const stencil<In, Acc> &s = where.s;
-    if (!reflection::serves(s.n, s.radius, s.mode)) {
+    if (!s.has_near_ends()) {
         for (unsigned i = threadIdx.x; i < positions; i += step) {
             const In *there = where.input(from + i);
             tile[i] = there ? *there : constant;
@@ -227,9 +241,9 @@ __device__ void load_positions(const tile_of_rows<In, Acc> &where, In *tile, int
         return;
     }
     const reflection ends(s.n, s.mode);
-    const In *rows = s.in + where.row * s.n;
-    const int first = static_cast<int>(s.first - s.radius), n = ends.n;
-    const int last = n + static_cast<int>(s.radius);
+    const In *rows = s.in + where.row * s.pitch;
+    const int first = static_cast<int>(s.first - s.before);
+    const int last = first + static_cast<int>(s.outputs + s.width - 1);
     const int64 left = s.rows - where.row;
     walk each(where, from + threadIdx.x, step);
 #pragma unroll 4
@@ -237,7 +251,7 @@ __device__ void load_positions(const tile_of_rows<In, Acc> &where, In *tile, int
         const int at = each.at + first;
         const bool unused =
             each.row >= left || at >= last || (s.mode == CONSTANT && ends.beyond(at));
-        const In item = rows[unused ? 0 : each.row * n + ends.at(at)];
+        const In item = rows[unused ? 0 : each.row * s.pitch + ends.at(at) * s.step];
         tile[i] = unused ? constant : item;
     }
 }
@@ -302,8 +316,8 @@ __device__ void load_rows(const tile_of_rows<In, Acc> &where, In *tile, int posi
     constexpr int ITEMS = vec_of<In>::ITEMS, LOADS = 4; // in flight at once
     const stencil<In, Acc> &s = where.s;
     const int begin = static_cast<int>(where.begin), t = static_cast<int>(threadIdx.x);
-    const int n = static_cast<int>(s.n), halo = static_cast<int>(s.outputs + 2 * s.radius) - n;
-    const rows_of_tile rows(where, n, s.radius - s.first);
+    const int n = static_cast<int>(s.n), halo = static_cast<int>(s.outputs + s.width - 1) - n;
+    const rows_of_tile rows(where, n, s.before - s.first);
     const In *in = s.in + where.row * n;
     const int first = rows.from(begin), end = rows.from(begin + positions);
     int vector = first - vec_of<In>::begins_before(in + first) + t * ITEMS;

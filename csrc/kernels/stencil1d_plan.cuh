@@ -3,8 +3,20 @@
  */
 #pragma once
 
-/* Whether a stencil of rung 2 is the deck's case: one row, its radius, as many outputs as inputs,
- * and enough blocks that some have others on both sides; NEARLY: all but the block size or the
- * number of outputs. Passed in the upper half of the argument whose lower half is the mode. */
+/* What a kernel learns beside a stencil's numbers, in the upper half of the argument whose lower
+ * half is the mode. Rung 2: whether it is the deck's case: one row, its radius, as many outputs as
+ * inputs, and enough blocks that some have others on both sides; NEARLY: all but the block size or
+ * the number of outputs. Rung 5: whether rows are shorter than the window,
+ * or are columns; then the groups of outputs of a thread follow from bit STENCIL1D_GROUPS on. */
 enum { STENCIL1D_DECK_RADIUS = 3, STENCIL1D_DECK_BLOCK = 256 };
-enum stencil1d_deck { STENCIL1D_OTHER, STENCIL1D_DECK, STENCIL1D_NEARLY_DECK };
+enum stencil1d_form {
+    STENCIL1D_OTHER,
+    STENCIL1D_DECK,
+    STENCIL1D_NEARLY_DECK,
+    STENCIL1D_SHORT_ROWS,
+    STENCIL1D_COLUMNS
+};
+enum { STENCIL1D_GROUPS = 8 };
+
+/* Adjacent outputs of a thread that reads a column. */
+#define STENCIL1D_COLUMN(accumulator) ((accumulator) == 4 ? 16 : 8)

@@ -122,7 +122,7 @@ static enum status plan_transpose(const struct ops_choice *choice, const uint64_
 static enum status plan_stencil(const struct ops_choice *choice, const uint64_t *numbers,
                                 struct ops_step *step) {
     const uint64_t outputs = numbers[1];
-    if (numbers[3] != RADIUS)
+    if (numbers[3] != RADIUS || numbers[7] != 2 * RADIUS + 1)
         return refuse(choice, "radius", "radius=3", numbers[3]);
     if (numbers[0] != outputs + 2 * RADIUS)
         return refuse(choice, "mode", "mode='valid': every output with its six neighbours",

@@ -445,6 +445,17 @@ static uint64_t memory_bytes(const struct task *task) {
     return array_bytes(task) * max_u64(step, 1);
 }
 
+/* Bytes per cycle and multiprocessor at which a launch finds sectors that it reads more than once:
+ * in L1, or in L2 if blocks share them. Lanes that each read a sector of their own evict it before
+ * neighbouring results read it: then it comes from one level further away (TUNING.md A14). */
+static uint64_t sector_rate(const struct task *task, bool cached) {
+    const bool apart = !cached && task->tiles && task->group > 1 && task->numbers[REDUCED] > 1 &&
+                       task->numbers[STRIDE] * task->item >= SECTOR;
+    if (task->group == BLOCK)
+        return apart ? fixed(memory_bytes) : fixed(cache_bytes);
+    return apart ? fixed(cache_bytes) : fixed(near_bytes);
+}
+
 /* Estimates the cycles of a launch. A block alone takes `cycles`; a full multiprocessor completes
  * one block in as many. Memory delivers meanwhile; chunks are combined afterwards (TUNING.md
  * A12). */
@@ -458,11 +469,9 @@ static uint64_t cost_of(const struct ops_queue *queue, const struct task *task,
         task->sectors && task->group > 1 ? task->results * fixed(joined_result) : 0;
     const uint64_t cycles = strategy->block + task->loads * (strategy->load + task->sectors / 2) +
                             task->elements * element + more + join;
-    /* Blocks that share a result's sectors with others find them in L2, not in L1. */
-    const uint64_t rate = task->group == BLOCK ? fixed(cache_bytes) : fixed(near_bytes);
     const uint64_t requested = task->blocks * (BLOCK / WARP) * task->loads * task->sectors * SECTOR;
     const uint64_t memory = max_u64(bytes / m / (cached ? fixed(cache_bytes) : fixed(memory_bytes)),
-                                    requested / m / rate);
+                                    requested / m / sector_rate(task, cached));
     const uint64_t issue = task->blocks * cycles / m;
     const uint64_t combine = task->splits * rows_apart(task) == 1             ? 0
                              : rows_apart(task) == 1 && combines_itself(task) ? fixed(ticket)

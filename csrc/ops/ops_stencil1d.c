@@ -1,7 +1,9 @@
 /* ops_stencil1d.c: plans a stencil: one launch of one rung. Inputs: the array and the weights (none
  * for a plain sum); numbers: elements of a row, outputs of a row, the middle input of output 0,
- * radius, mode, the constant beyond the ends as bits of the accumulator's type, and rows. Knows no
- * device.
+ * inputs of its window before that one, mode, the constant beyond the ends as bits of the
+ * accumulator's type, rows, inputs of a window, elements between rows, elements between inputs,
+ * columns: adjacent elements that are rows of their own. Only rungs 3 and 5 read rows with gaps,
+ * and only rung 5 columns. Knows no device.
  */
 #include "../kernels/stencil1d_plan.cuh"
 #include "ops.h"
@@ -12,19 +14,19 @@
 
 enum {
     GRID_MAX = 0x7fffffff, /* blocks in x */
-    NUMBERS = 7,
+    NUMBERS = 11,
     MODE = 4, /* index of the mode in numbers */
     /* as in stencil1d.cu: */
-    VECTOR = 16,             /* bytes */
-    PIECE = 1024,            /* inputs of a window in shared memory at a time */
-    GROUP = 15,              /* outputs of a thread of rung 5 */
-    WIDE_RADIUS = GROUP / 2, /* from this radius on its plain sums share sums of groups */
+    VECTOR = 16,      /* bytes */
+    PIECE = 1024,     /* inputs of a window in shared memory at a time */
+    GROUP = 15,       /* outputs of a thread of rung 5 */
+    SHORT_BLOCKS = 8, /* blocks per multiprocessor, for short rows */
 };
 
 struct shape {
-    uint64_t n, outputs, first, radius, rows;
+    uint64_t n, outputs, first, before, rows, width, inner;
     size_t item, accumulator; /* bytes */
-    bool sum;
+    bool sum, gaps;           /* gaps: between elements, or between rows */
 };
 
 static struct shape shape_of(const struct ops_choice *choice, const struct ops_problem *problem) {
@@ -33,8 +35,11 @@ static struct shape shape_of(const struct ops_choice *choice, const struct ops_p
         .n = numbers[0],
         .outputs = numbers[1],
         .first = numbers[2],
-        .radius = numbers[3],
+        .before = numbers[3],
         .rows = numbers[6],
+        .width = numbers[7],
+        .inner = numbers[10],
+        .gaps = numbers[8] != numbers[0] || numbers[9] != 1,
         .item = dtype_size(choice->signature->items),
         .accumulator = dtype_size(choice->signature->accumulator),
         .sum = strcmp(choice->signature->op, "sum") == 0,
@@ -44,18 +49,33 @@ static struct shape shape_of(const struct ops_choice *choice, const struct ops_p
 /* Shared memory of a block of rung 5: its inputs in whole groups, and two sets of the groups' sums
  * or the weights. */
 static uint64_t tile_bytes(const struct shape *shape, unsigned block) {
-    const uint64_t groups = block + ceil_div(2 * shape->radius, GROUP);
-    const uint64_t weights = shape->sum ? 0 : 2 * shape->radius + 1;
-    const uint64_t numbers = shape->sum && shape->radius >= WIDE_RADIUS ? 2 * groups : weights;
+    const uint64_t groups = block + ceil_div(shape->width - 1, GROUP);
+    const uint64_t weights = shape->sum ? 0 : shape->width;
+    const uint64_t numbers = shape->sum && shape->width >= GROUP ? 2 * groups : weights;
     const uint64_t number_bytes = round_up(numbers * shape->accumulator, VECTOR);
     const uint64_t inputs = round_up(groups * GROUP * shape->item, VECTOR);
     return number_bytes + inputs + VECTOR; /* the first input may have any offset in its vector */
 }
 
-/* Whether a vector of outputs and that of their inputs are both aligned. */
+/* The same for rows shorter than the window: a weight for each input and output of a row, what the
+ * constant adds to each output, and the inputs. */
+static uint64_t short_bytes(const struct shape *shape, unsigned block) {
+    return ((shape->n + 1) * shape->outputs + (uint64_t)block * GROUP) * shape->accumulator;
+}
+static bool has_short_rows(const struct ops_queue *queue, const struct shape *shape,
+                           unsigned block) {
+    return shape->n <= shape->width && shape->n <= fixed(short_row) && shape->rows > 1 &&
+           shape->width <= 2 * fixed(widest_radius) + 1 &&
+           short_bytes(shape, block) <= (uint64_t)queue->info.shared_per_block;
+}
+
+/* Whether a vector of outputs and that of their middle inputs are both aligned, and all middle
+ * inputs within the row. */
 static bool is_aligned(const struct shape *shape, const struct ops_problem *problem) {
     const bool same_numbers = shape->rows == 1 || shape->outputs == shape->n;
-    return same_numbers && (problem->inputs[0] + shape->first * shape->item) % VECTOR == 0 &&
+    const bool within = shape->first <= shape->n - shape->outputs && shape->outputs <= shape->n;
+    return same_numbers && within && !shape->gaps &&
+           (problem->inputs[0] + shape->first * shape->item) % VECTOR == 0 &&
            problem->output % VECTOR == 0;
 }
 
@@ -64,17 +84,19 @@ static const struct reg_rung *serving(const struct ops_queue *queue,
                                       const struct ops_choice *choice, const struct shape *shape,
                                       const struct ops_problem *problem) {
     const struct reg_rung *rung = choice->rung;
-    if (rung->number < 4 || rung->flags & RUNG_HOST)
+    if (rung->number < 4 || rung->flags & RUNG_HOST || shape->inner > 1)
         return rung;
-    if (shape->radius <= fixed(vector_radius) && is_aligned(shape, problem))
+    if (rung->number == 5 && has_short_rows(queue, shape, choice->block))
+        return rung;
+    const bool narrow = shape->width <= 2 * fixed(vector_radius) + 1;
+    if (narrow && shape->width == 2 * shape->before + 1 && is_aligned(shape, problem))
         return ops_rung(choice->family, 4);
     /* Rung 3 needs fewer instructions than tiles for narrow plain windows in rows, and for int64
      * with the radius that it is compiled for. */
-    const bool compiled =
-        shape->radius == STENCIL1D_DECK_RADIUS && choice->signature->accumulator == DTYPE_int64;
-    const bool fewer =
-        shape->sum && shape->radius <= fixed(vector_radius) && (shape->rows > 1 || compiled);
-    if (rung->number == 5 && !fewer && shape->radius <= fixed(widest_radius) &&
+    const bool compiled = shape->width == 2 * STENCIL1D_DECK_RADIUS + 1 &&
+                          choice->signature->accumulator == DTYPE_int64;
+    const bool fewer = shape->sum && narrow && !shape->gaps && (shape->rows > 1 || compiled);
+    if (rung->number == 5 && !fewer && shape->width <= 2 * fixed(widest_radius) + 1 &&
         tile_bytes(shape, choice->block) <= (uint64_t)queue->info.shared_per_block)
         return rung;
     return ops_rung(choice->family, 3);
@@ -86,10 +108,26 @@ static uint64_t tiles(const struct shape *shape, uint64_t tile) {
     const uint64_t whole = ceil_div(shape->outputs, tile);
     if (shape->rows == 1)
         return whole;
-    if (whole * tile <= shape->outputs + 2 * shape->radius)
+    const uint64_t pitch = shape->outputs + shape->width - 1;
+    if (whole * tile <= pitch)
         return whole * shape->rows;
-    const uint64_t pitch = shape->outputs + 2 * shape->radius;
-    return ceil_div(shape->rows * pitch - 2 * shape->radius, tile);
+    return ceil_div(shape->rows * pitch - (shape->width - 1), tile);
+}
+
+/* Plans a launch for columns. A thread takes several groups of outputs, whose inputs overlap, if
+ * the GPU has enough threads all the same. */
+static enum stencil1d_form plan_columns(const struct ops_queue *queue, const struct shape *shape,
+                                        unsigned block, struct ops_step *step, uint64_t *blocks) {
+    const uint64_t count = STENCIL1D_COLUMN(shape->accumulator);
+    const uint64_t enough = fixed(column_blocks) * (uint64_t)queue->info.multiprocessors;
+    uint64_t groups = 2 * fixed(column_groups);
+    do {
+        groups /= 2;
+        const uint64_t runs = ceil_div(shape->outputs, count * groups);
+        *blocks = ceil_div(shape->rows * runs * shape->inner, block);
+    } while (groups > 1 && *blocks < enough);
+    step->shared_bytes = shape->sum ? 0 : (unsigned)(shape->width * shape->accumulator);
+    return STENCIL1D_COLUMNS | (enum stencil1d_form)(groups << STENCIL1D_GROUPS);
 }
 
 enum status ops_stencil1d_plan(struct ops_queue *queue, const struct ops_choice *choice,
@@ -104,30 +142,37 @@ enum status ops_stencil1d_plan(struct ops_queue *queue, const struct ops_choice 
     if (status || rung->flags & RUNG_HOST)
         return status;
 
-    const uint64_t width = 2 * shape.radius + 1;
     const uint64_t tile = (uint64_t)choice->block * rung->items_per_thread;
-    const uint64_t blocks = rung->number == 2 || rung->number == 5
-                                ? tiles(&shape, tile)
-                                : ceil_div(shape.outputs * shape.rows, tile);
+    enum stencil1d_form form = STENCIL1D_OTHER;
+    uint64_t blocks = rung->number == 2 || rung->number == 5
+                          ? tiles(&shape, tile)
+                          : ceil_div(shape.outputs * shape.rows, tile);
+    if (rung->number == 5)
+        step->shared_bytes = (unsigned)tile_bytes(&shape, choice->block);
+    if (shape.inner > 1) {
+        form = plan_columns(queue, &shape, choice->block, step, &blocks);
+    } else if (rung->number == 5 && has_short_rows(queue, &shape, choice->block)) {
+        form = STENCIL1D_SHORT_ROWS;
+        blocks = min_u64(ceil_div(shape.rows, tile / shape.n),
+                         SHORT_BLOCKS * (uint64_t)queue->info.multiprocessors);
+        step->shared_bytes = (unsigned)short_bytes(&shape, choice->block);
+    } else if (rung->number == 2) {
+        const bool nearly =
+            shape.width == 2 * STENCIL1D_DECK_RADIUS + 1 && shape.rows == 1 && blocks > 3;
+        const bool deck = nearly && choice->block == STENCIL1D_DECK_BLOCK && shape.first == 0;
+        form = deck ? STENCIL1D_DECK : nearly ? STENCIL1D_NEARLY_DECK : STENCIL1D_OTHER;
+        step->shared_bytes =
+            (choice->block + (unsigned)(shape.width < PIECE ? shape.width : PIECE) - 1) *
+            (unsigned)shape.item;
+    }
     if (blocks > GRID_MAX)
         return status_fail(
             STATUS_UNFIT,
             "variant: rung '%s' with block=%u cannot process %llu elements; use a larger "
             "block",
             rung->name, choice->block, (unsigned long long)(shape.outputs * shape.rows));
-    const bool nearly = shape.radius == STENCIL1D_DECK_RADIUS && shape.rows == 1 && blocks > 3;
-    const bool deck = nearly && choice->block == STENCIL1D_DECK_BLOCK && shape.first == 0;
-    const enum stencil1d_deck told = deck     ? STENCIL1D_DECK
-                                     : nearly ? STENCIL1D_NEARLY_DECK
-                                              : STENCIL1D_OTHER;
     step->grid[0] = (unsigned)blocks;
     step->block[0] = choice->block;
-    if (rung->number == 5)
-        step->shared_bytes = (unsigned)tile_bytes(&shape, choice->block);
-    if (rung->number == 2) {
-        step->values[step->value_count - NUMBERS + MODE] |= (uint64_t)told << 32;
-        step->shared_bytes =
-            (choice->block + (unsigned)(width < PIECE ? width : PIECE) - 1) * (unsigned)shape.item;
-    }
+    step->values[step->value_count - NUMBERS + MODE] |= (uint64_t)form << 32;
     return STATUS_OK;
 }

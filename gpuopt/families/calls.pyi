@@ -60,6 +60,7 @@ class _Stencil(_Stored, total=False):
     mode: Mode
     cval: float
     axis: int
+    origin: int
     variant: StencilRung | int | None
 
 class _Matmul(_Where, total=False):
@@ -110,15 +111,19 @@ def transpose(
 ) -> np.ndarray: ...
 @overload
 def stencil1d(
-    a: ArrayLike | OnDevice, radius: int = 3, *, out: _Out, **options: Unpack[_Stencil]
+    a: ArrayLike | OnDevice,
+    radius: int | Sequence[int] = 3,
+    *,
+    out: _Out,
+    **options: Unpack[_Stencil],
 ) -> _Out: ...
 @overload
 def stencil1d(
-    a: _Array, radius: int = 3, *, out: None = None, **options: Unpack[_Stencil]
+    a: _Array, radius: int | Sequence[int] = 3, *, out: None = None, **options: Unpack[_Stencil]
 ) -> _Array: ...
 @overload
 def stencil1d(
-    a: ArrayLike, radius: int = 3, *, out: None = None, **options: Unpack[_Stencil]
+    a: ArrayLike, radius: int | Sequence[int] = 3, *, out: None = None, **options: Unpack[_Stencil]
 ) -> np.ndarray: ...
 @overload
 def matmul(

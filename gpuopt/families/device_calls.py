@@ -330,10 +330,11 @@ def resident_plan(
     in_place: bool = False,
     how: tuple[Any, Any] = (None, None),
     back: tuple[int, ...] | None = None,
+    with_gaps: bool = False,
 ) -> _core.Plan | None:
     """Plan a described call for arrays of these layouts; None for calls of `run`.
 
-    A pass copies an array that is not in C order.
+    A pass copies an array that is not in C order, unless the call reads it `with_gaps`.
 
     Parameters
     ----------
@@ -369,7 +370,7 @@ def resident_plan(
         number, nbytes = each
         view = every[number]
         straight = not nbytes or is_run(view.shape, view.strides, view.dtype.itemsize)
-        if not straight:
+        if not straight and not with_gaps:
             before.append(copy_step(layout_of(view), view.dtype, len(inputs)))
         same = in_place and straight and view.shape == call.shape
         inputs.append((places[names[number]], 0, nbytes, reach_of(view, in_place=same)))

@@ -139,17 +139,19 @@ def _beyond(index: np.ndarray, n: int, mode: str) -> np.ndarray:
 
 def stencilled(
     array: np.ndarray,
-    radius: int,
+    radius: int | tuple[int, int],
     weights: np.ndarray | None = None,
     mode: str = "constant",
     axis: int = -1,
 ) -> Check:
     """Return the check of a stencil; floats are within a bound that grows with the radius.
 
+    `radius` may be the inputs before and after an output's own.
     Beyond the ends of mode "constant" are zeros. Weights are from -1 to 1.
     """
     rows = np.moveaxis(array, axis, -1)
-    n, width, is_float = rows.shape[-1], 2 * radius + 1, array.dtype.kind == "f"
+    before, after = (radius, radius) if isinstance(radius, int) else radius
+    n, width, is_float = rows.shape[-1], before + 1 + after, array.dtype.kind == "f"
     rows = rows.reshape(-1, n)
     wide = np.float64 if is_float else np.int64
     eps = float(np.finfo(array.dtype).eps) if is_float else 0.0
@@ -160,7 +162,7 @@ def stencilled(
 
     def outputs(some: np.ndarray, low: int, high: int) -> np.ndarray:
         """Return the outputs from low to high of some rows."""
-        begin, end = low - radius - 1, high + radius
+        begin, end = low - before - 1, high + after
         if begin >= 0 and end <= n:
             padded = some[:, begin:end].astype(wide)
         else:

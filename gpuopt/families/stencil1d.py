@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -42,25 +43,55 @@ def _native(array: np.ndarray, name: str, dtypes: tuple[str, ...]) -> np.dtype:
     return np.dtype(dtype.newbyteorder("=").name)  # not the other of two C types with the same size
 
 
-def _stencil_weights(weights: ArrayLike | None, radius: int) -> tuple[np.ndarray | None, int]:
-    """Check `weights` and `radius`; return both. Weights determine the radius."""
-    radius = whole(radius, "radius", 0, RADIUS_MOST)
-    if weights is None:
-        return None, radius
-    weights = inout.array_in(weights, "weights")
-    if weights.dtype.kind not in "biuf":
-        raise TypeError(f"weights: must be real numbers, not {weights.dtype}")
-    if weights.ndim != 1 or weights.size % 2 == 0:
-        raise ValueError(
-            f"weights: must have shape (2 * radius + 1,), an odd number; "
-            f"their shape is {weights.shape}"
-        )
-    if radius not in (3, weights.size // 2):
-        raise ValueError(
-            f"radius: is {radius}, but {weights.size} weights have a radius of "
-            f"{weights.size // 2}; leave radius out"
-        )
-    return weights, weights.size // 2
+class Window(NamedTuple):
+    """A stencil's weights, if it has some, and its inputs before and after an output's."""
+
+    weights: np.ndarray | None
+    before: int
+    after: int
+
+    @property
+    def width(self) -> int:
+        """Its inputs."""
+        return self.before + 1 + self.after
+
+
+def _sides(radius: int | Sequence[int]) -> tuple[int, int]:
+    """Return the neighbours before and after an element."""
+    if not isinstance(radius, (tuple, list)):
+        return (whole(radius, "radius", 0, RADIUS_MOST),) * 2
+    if len(radius) != 2:
+        raise ValueError(f"radius: must be a number or a pair (before, after), not {radius!r:.60}")
+    before, after = (whole(each, "radius", 0, RADIUS_MOST) for each in radius)
+    return before, after
+
+
+def window_of(
+    radius: int | Sequence[int], weights: ArrayLike | None, mode: str, origin: int
+) -> Window:
+    """Check a window's arguments. Weights determine its size; `origin` shifts it."""
+    before, after = _sides(radius)
+    if weights is not None:
+        weights = inout.array_in(weights, "weights")
+        if weights.dtype.kind not in "biuf":
+            raise TypeError(f"weights: must be real numbers, not {weights.dtype}")
+        if weights.ndim != 1 or not weights.size:
+            raise ValueError(
+                f"weights: must have shape (window,), with one or more; "
+                f"their shape is {weights.shape}"
+            )
+        size = weights.size
+        own = size // 2, (size - 1) // 2
+        if (before, after) not in ((3, 3), own):
+            raise ValueError(
+                f"radius: is {radius}, but {size} weights have a radius of "
+                f"{own[0] if own[0] == own[1] else own}; leave radius out"
+            )
+        before, after = own
+    origin = whole(origin, "origin", -before, after)
+    if mode == "valid" and origin:
+        raise ValueError("origin: shifts nothing in mode 'valid'; leave it out")
+    return Window(weights, before + origin, after - origin)
 
 
 def _head(
@@ -94,32 +125,39 @@ def _head(
 @in_default_float_state
 def stencil1d_problem(
     a: np.ndarray,
-    radius: int = 3,
+    radius: int | Sequence[int] = 3,
     weights: ArrayLike | None = None,
     mode: str = "constant",
     cval: float = 0,
+    origin: int = 0,
 ) -> Problem:
     """Describe a stencil along the last axis."""
     dtype = _native(a, "a", NUMBERS)
-    weights, radius = _stencil_weights(weights, radius)
+    window = window_of(radius, weights, mode, origin)
+    weights = window.weights
     head, given, beyond = _head(dtype, weights, mode, cval)
     if weights is not None and dtype.kind == "i" and not np.isfinite(weights).all():
         raise ValueError("weights: must be finite where a has integers")
     weights = np.empty(0, given) if weights is None else weights.astype(given, casting="unsafe")
-    outputs, numbers = stencil1d_numbers(a.shape, radius, mode, beyond)
+    outputs, numbers = _numbers(a.shape, window, mode, beyond)
     inputs = (inout.contiguous(a, dtype), np.ascontiguousarray(weights))
     return Problem(*head, inputs, (*a.shape[:-1], outputs), dtype, numbers)
 
 
-def stencil1d_numbers(
-    shape: tuple[int, ...], radius: int, mode: str, beyond: int
+def outputs_of(n: int, window: Window, mode: str) -> int:
+    """Return the outputs of a row of n elements."""
+    return max(0, n - window.width + 1) if mode == "valid" else n
+
+
+def _numbers(
+    shape: tuple[int, ...], window: Window, mode: str, beyond: int
 ) -> tuple[int, tuple[int, ...]]:
     """Return a row's number of outputs, and the family's numbers; `beyond` is cval's bits."""
     *others, n = shape
-    valid = mode == "valid"
-    outputs = max(0, n - 2 * radius) if valid else n
-    first = radius if valid else 0
-    return outputs, (n, outputs, first, radius, MODES[mode], beyond, math.prod(others))
+    outputs, rows, width = outputs_of(n, window, mode), math.prod(others), window.width
+    middle = width // 2  # of the window; the kernels prefer it at the output's own index
+    first = middle - (0 if mode == "valid" else window.before)
+    return outputs, (n, outputs, first, middle, MODES[mode], beyond, rows, width, n, 1, 1)
 
 
 def stencil_axis(axis: int, ndim: int) -> int:
@@ -149,6 +187,37 @@ def _turned(a: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     return turned if turned.flags.c_contiguous else transpose(a, axes, device="cpu")
 
 
+STEP_MOST = 128  # bytes between a row's elements that a kernel reads in place
+COLUMN_MOST = 513  # inputs of a window of columns read in place: their weights fit every GPU
+
+
+def _one_axis(axes: Iterable[tuple[int, int]], unit: int) -> tuple[int, int] | None:
+    """Return the extent and the step, in elements, of the one axis that these axes are."""
+    axes = [(extent, step) for extent, step in axes if extent > 1]
+    if any(step != rest * extent for (_, step), (extent, rest) in pairwise(axes)):
+        return None
+    step = axes[-1][1] if axes else 0
+    return None if step % unit else (math.prod(extent for extent, _ in axes), step // unit)
+
+
+def _layout(view: View, axis: int, numbers: tuple[int, ...]) -> tuple[int, int, int, int] | None:
+    """Return rows, and the steps between them and between inputs, and columns: if read in place."""
+    axes, item = list(zip(view.shape, strides_of(view), strict=True)), view.dtype.itemsize
+    outer, inner = _one_axis(axes[:axis], item), _one_axis(axes[axis + 1 :], item)
+    (n, step), width = axes[axis], numbers[7]
+    step = step if n > 1 else item
+    if outer is None or inner is None or step % item or view.address % item:
+        return None
+    rows, pitch, step = outer[0], outer[1], step // item
+    pitch = pitch if rows > 1 else n * step
+    if inner[0] == 1:
+        gaps = 1 <= step <= STEP_MOST // item and pitch > (n - 1) * step
+        return (rows, pitch, step, 1) if gaps else None
+    beyond = max(numbers[3] - numbers[2], width - 1 - numbers[3] + numbers[2])
+    served = beyond < n < 1 << 28 and width <= COLUMN_MOST
+    return (rows, pitch, step, inner[0]) if inner[1] == 1 and served else None
+
+
 def _resident(
     a: View,
     radius: Any,
@@ -156,6 +225,7 @@ def _resident(
     mode: Any,
     cval: Any,
     axis: Any,
+    origin: Any,
     variant: Any,
     out: Any,
     block: Any,
@@ -167,23 +237,34 @@ def _resident(
     views = device_calls.views_in(device, a=a) or {}
     ndim, back = len(a.shape), None
     axis = stencil_axis(axis, ndim)
-    if axis != ndim - 1:
-        there, back = _to_the_end(axis, ndim)
-        steps = strides_of(a)
-        shape = tuple(a.shape[k] for k in there)
-        views = {"a": a.replace(shape=shape, strides=tuple(steps[k] for k in there))}
-    call = device_calls.described(stencil1d_problem, views, radius, weights, mode, cval)
+    there, returned = _to_the_end(axis, ndim)
+    steps = strides_of(a)
+    shape = tuple(a.shape[k] for k in there)
+    moved = {"a": a.replace(shape=shape, strides=tuple(steps[k] for k in there))}
+    call = device_calls.described(stencil1d_problem, moved, radius, weights, mode, cval, origin)
+    found = _layout(a, axis, call.numbers) if variant is None else None
+    if found is not None:
+        rows, *layout = found
+        made = tuple(call.shape[k] for k in returned)
+        call = call._replace(
+            numbers=(*call.numbers[:6], rows, call.numbers[7], *layout), shape=made
+        )
+    elif axis != ndim - 1:
+        views, back = moved, returned
     try:
-        places = {"a": 0, "out": 7}
+        places = {"a": 0, "out": 8}
         how = (variant, block)
-        return device_calls.resident_plan(call, views, places, out, how=how, back=back)
+        return device_calls.resident_plan(
+            call, views, places, out, how=how, back=back, with_gaps=found is not None
+        )
     except _core.DeviceError:  # while a stream is captured nothing is allocated
         return None
 
 
-def _reached(radius: int, n: int, mode: str, beyond: int) -> int:
-    """Return the radius whose weights meet elements of a row, or zeros beyond it."""
-    return min(radius, max(1, n - 1)) if mode == "constant" and beyond == 0 else radius
+def _reached(window: Window, n: int, mode: str, beyond: int) -> Window:
+    """Return the part of a window that meets elements of a row, without weights."""
+    most = max(1, n - 1) if mode == "constant" and beyond == 0 else RADIUS_MOST
+    return Window(None, min(window.before, most), min(window.after, most))
 
 
 MOVED = 1 << 18  # bytes from which on an axis is moved by the transpose ladder
@@ -196,6 +277,7 @@ def _plan(
     mode: Any,
     cval: Any,
     axis: Any,
+    origin: Any,
     variant: Any,
     out: Any,
     block: Any,
@@ -203,18 +285,19 @@ def _plan(
 ) -> _core.Plan | None:
     """Plan a stencil on a host array; another axis than the last is copied to the end."""
     if isinstance(a, View):
-        return _resident(a, radius, weights, mode, cval, axis, variant, out, block, device)
+        return _resident(a, radius, weights, mode, cval, axis, origin, variant, out, block, device)
     if not isinstance(a, np.ndarray) or not (weights is None or isinstance(weights, np.ndarray)):
         return None
     dtype = _native(a, "a", NUMBERS)
     axis = stencil_axis(axis, a.ndim)
-    weights, radius = _stencil_weights(weights, radius)
+    window = window_of(radius, weights, mode, origin)
+    weights = window.weights
     head, given, beyond = _head(dtype, weights, mode, cval)
     there, back = _to_the_end(axis, a.ndim)
     moved = axis != a.ndim - 1
     turned = tuple(a.shape[k] for k in there)
-    reached = _reached(radius, turned[-1], mode, beyond)
-    outputs, numbers = stencil1d_numbers(turned, reached, mode, beyond)
+    reached = _reached(window, turned[-1], mode, beyond)
+    outputs, numbers = _numbers(turned, reached, mode, beyond)
     made = (*turned[:-1], outputs)
     shape = tuple(made[k] for k in back)
     if out is not None:
@@ -226,11 +309,11 @@ def _plan(
     items = (0, 0) if in_place else (0, 0, dtype, there)
     taps: Any = np.empty(0, given)
     if weights is not None:
-        finite = weights.dtype.kind == "f" and (dtype.kind == "i" or reached < radius)
+        finite = weights.dtype.kind == "f" and (dtype.kind == "i" or reached.width < window.width)
         ready = is_run(weights) and weights.dtype == given and not finite
-        first = (radius - reached) * given.itemsize
+        first = (window.before - reached.before) * given.itemsize
         taps = (2, first) if ready else (2, first, given, None, False, finite)
-    size = 0 if weights is None else 2 * reached + 1
+    size = 0 if weights is None else reached.width
     read = ([a] if in_place else []) + ([] if weights is None else [weights])
     direct = out is not None and not moved and takes_result(out, dtype, read)
     steps = tuple(in_c_order(made, dtype)[k] for k in back)
@@ -246,7 +329,7 @@ def _plan(
         (items, taps),
         (dtype, made, None, (shape, steps, 0) if moved else None, moved, False),
         (variant, block, device),
-        out=-1 if out is None else 7,
+        out=-1 if out is None else 8,
         direct=direct,
     )
 
@@ -258,6 +341,7 @@ def _stencil1d(
     mode: Any,
     cval: Any,
     axis: Any,
+    origin: Any,
     variant: Any,
     out: Any,
     block: Any,
@@ -272,16 +356,16 @@ def _stencil1d(
             there, back = _to_the_end(axis, ndim)
             moved = stencil1d(
                 transpose(a, there, device=device), radius, weights=weights, mode=mode, cval=cval,
-                variant=variant, block=block,
+                origin=origin, variant=variant, block=block,
             )  # fmt: skip
             return transpose(moved, back, out=out)
-        call = device_calls.described(stencil1d_problem, views, radius, weights, mode, cval)
+        call = device_calls.described(stencil1d_problem, views, radius, weights, mode, cval, origin)
         return device_calls.run(call, views, variant, block, out)
     a = inout.array_in(a, "a")
     _native(a, "a", NUMBERS)
     axis = stencil_axis(axis, a.ndim)
     there, back = _to_the_end(axis, a.ndim)
-    problem = stencil1d_problem(_turned(a, there), radius, weights, mode, cval)
+    problem = stencil1d_problem(_turned(a, there), radius, weights, mode, cval, origin)
     moved_out = None
     if out is not None:
         check_out(out, tuple(problem.shape[k] for k in back), problem.dtype)
@@ -291,10 +375,10 @@ def _stencil1d(
 
 
 _NAMES = (
-    "a", "radius", "weights", "mode", "cval", "axis", "variant", "out", "block", "device",
+    "a", "radius", "weights", "mode", "cval", "axis", "origin", "variant", "out", "block", "device",
 )  # fmt: skip
 _planner, _general = engines.entry("stencil1d", _NAMES, _plan, _stencil1d)
-_entry = _core.Entry("akwkkkkokd", _NAMES, _planner, _general, quick_view)
+_entry = _core.Entry("akwkkkkkokd", _NAMES, _planner, _general, quick_view)
 _run = _entry.run
 
 
@@ -302,12 +386,13 @@ _run = _entry.run
 @suggests
 def stencil1d(
     a: ArrayLike,
-    radius: int = 3,
+    radius: int | Sequence[int] = 3,
     *,
     weights: ArrayLike | None = None,
     mode: Mode = "constant",
     cval: float = 0,
     axis: int = -1,
+    origin: int = 0,
     variant: StencilRung | int | None = None,
     out: np.ndarray | None = None,
     block: int | None = None,
@@ -318,8 +403,9 @@ def stencil1d(
 ) -> np.ndarray:
     """Add up the neighbourhood of every element, on a rung of the stencil ladder.
 
-    Output i is the sum of the inputs from i - radius to i + radius, each times its weight. An array
-    with more dimensions is processed row by row along `axis`.
+    Output i is the sum of the inputs from i - radius to i + radius, each times its weight, as
+    `scipy.ndimage.correlate1d` computes it. An array with more dimensions is processed row by row
+    along `axis`.
 
     Parameters
     ----------
@@ -327,20 +413,25 @@ def stencil1d(
         int32, int64, float32 or float64, of any layout and byte order, with one dimension or more.
         Or an array on a device (copied there by a kernel if it has gaps): the result is an array of
         the same library there, and the call does not wait.
-    radius : int
-        Neighbours on each side, at most 2^31 - 1; it may be larger than the array.
+    radius : int or (int, int)
+        Neighbours on each side, or before and after an element: an even window of 2 r elements has
+        (r, r - 1), as `scipy.ndimage.uniform_filter1d`. At most 2^31 - 1; it may be larger than the
+        array.
     weights : array_like, shape (2 * radius + 1,), optional
         Real numbers, from the leftmost neighbour's to the rightmost's; the radius follows from
-        them. Default: all 1.
+        them, that of an even number 2 r is (r, r - 1). Default: all 1.
     mode : {"constant", "nearest", "reflect", "mirror", "wrap", "valid"}
         The values beyond the ends, as in `scipy.ndimage`: `cval`; the last element; the array
         mirrored about the last element's edge, or about its centre; the array repeated. "valid":
-        only the N - 2 * radius outputs whose neighbourhood is inside.
+        only the N - window + 1 outputs whose neighbourhood is inside.
     cval : float
         The constant of that mode.
     axis : int
         The stencil's axis. The last is the fast one: another is moved there first and
         back afterwards, which copies the array twice.
+    origin : int
+        Elements by which the window is moved to the left, as in `scipy.ndimage`: from -before to
+        after, so that it still contains the output's own element.
     variant : int or str, optional
         The rung, by number or by name: 1 "global", 2 "shared", 3 "registers", 4 "vector" and
         5 "shared-sums" are CUDA kernels, "serial", "openmp" and "simd" run on the cpu.
@@ -359,7 +450,7 @@ def stencil1d(
     Returns
     -------
     ndarray
-        It has a's dtype and shape; for "valid" the axis has max(0, N - 2 * radius) elements.
+        It has a's dtype and shape; for "valid" the axis has max(0, N - window + 1) elements.
 
     Raises
     ------
@@ -367,9 +458,9 @@ def stencil1d(
         Another dtype; a radius or an axis that is no integer; masked arrays; an `out` of a dtype
         that cannot take the result.
     ValueError
-        `a` has no dimension; a radius that is negative or too large; an even number of weights; an
-        unknown mode, variant, block or device; `out` has another shape, is read-only, or on a
-        device shares memory with `a`.
+        `a` has no dimension; a radius that is negative or too large; no weights; an `origin` that
+        moves the window off its element, or one in mode "valid"; an unknown mode, variant, block or
+        device; `out` has another shape, is read-only, or on a device shares memory with `a`.
     AxisError
         `a` has no such axis (NumPy's; a ValueError and an IndexError).
     DeviceMemoryError, DeviceError
@@ -377,7 +468,7 @@ def stencil1d(
 
     Notes
     -----
-    Each output is the sum of its own 2 * radius + 1 inputs: a NaN or a spike reaches no other
+    Each output is the sum of its own inputs: a NaN or a spike reaches no other
     output, unlike in a running sum. Integers with integer weights wrap; other weights are applied
     in float64, and the result is truncated towards zero, as in SciPy. The cpu and rungs from 3 on
     accumulate float32 in float64. Rungs 1 and 2 accumulate it in float32, as in the deck: their
@@ -399,14 +490,14 @@ def stencil1d(
     if unknown:
         raise misspelt(stencil1d, unknown)
     if not (memory_limit is progress is None):
-        given = (a, radius, weights, mode, cval, axis, variant, out, block, device)
+        given = (a, radius, weights, mode, cval, axis, origin, variant, out, block, device)
         return engines.run("stencil1d", _NAMES, given, memory_limit=memory_limit, progress=progress)
     try:
-        return _run(a, radius, weights, mode, cval, axis, variant, out, block, device)
+        return _run(a, radius, weights, mode, cval, axis, origin, variant, out, block, device)
     except _core.DeviceMemoryError as error:
         return engines.run_in_blocks(
             "stencil1d",
             _NAMES,
-            (a, radius, weights, mode, cval, axis, variant, out, block, device),
+            (a, radius, weights, mode, cval, axis, origin, variant, out, block, device),
             error,
         )

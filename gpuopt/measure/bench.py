@@ -257,7 +257,9 @@ def _function(work: Workload, device: str) -> Callable[..., Any]:
         more: dict[str, Any] = {}
         if task.axis is not None:
             more = {"weights": task.weights, "mode": task.mode, "axis": task.axis}
-        return lambda out, a: registry.stencil1d(a, task.radius, out=out, device=device, **more)
+            more["origin"] = task.origin
+        window = (task.radius, task.radius - 1) if task.even else task.radius
+        return lambda out, a: registry.stencil1d(a, window, out=out, device=device, **more)
     call = {"add": registry.add, "saxpy": registry.saxpy, "matmul": registry.matmul}[task.family]
     return lambda out, *given: call(*given, out=out, device=device)
 

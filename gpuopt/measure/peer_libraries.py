@@ -75,8 +75,10 @@ class Task:
         A reduction's or a stencil's; None: of all items, along the last.
     axes : tuple of int or None
         Axes of a transpose; None: a matrix's.
-    radius, weighted, mode : int, bool, str
+    radius, weighted, mode, origin : int, bool, str, int
         The stencil's.
+    even : bool
+        The stencil's window lacks its last input: it has 2 * radius.
     views : tuple of str
         How the operands are viewed, as `view_of` reads it; those left out are whole.
     number : bool
@@ -95,6 +97,8 @@ class Task:
     radius: int = 3
     weighted: bool = False
     mode: str = "constant"
+    origin: int = 0
+    even: bool = False
     views: tuple[str, ...] = ()
     number: bool = False
     as_number: bool = False
@@ -111,7 +115,12 @@ class Task:
     @property
     def weights(self) -> np.ndarray | None:
         """A stencil's weights, from -1 to 1; None: all are 1."""
-        return np.cos(np.arange(2.0 * self.radius + 1)) if self.weighted else None
+        return np.cos(np.arange(float(self.width))) if self.weighted else None
+
+    @property
+    def width(self) -> int:
+        """The inputs of a stencil's window."""
+        return 2 * self.radius + 1 - self.even
 
 
 @dataclass
@@ -183,10 +192,9 @@ def _like_numpy(xp: Any, task: Task) -> Callable[..., Any]:
         return (lambda x: float(call(x))) if task.as_number else call
     if task.family == "stencil1d" and (task.weighted or task.axis is not None):
         raise LeftOutError("has no stencil along an axis")
-    width = 2 * task.radius + 1
     return {
         "transpose": lambda a: xp.ascontiguousarray(xp.transpose(a, task.axes)),
-        "stencil1d": lambda a: xp.convolve(a, xp.ones(width, a.dtype), "same"),
+        "stencil1d": lambda a: xp.convolve(a, xp.ones(task.width, a.dtype), "same"),
         "add": lambda x, y: x + y,
         "saxpy": lambda a, x, y: a * x + y,
         "matmul": lambda a, b: a @ b,
@@ -208,6 +216,8 @@ def _torch_reduction(torch: Any, task: Task) -> Callable[..., Any]:
 def _torch_stencil(torch: Any, task: Task) -> Callable[..., Any]:
     if task.mode != "constant":
         raise LeftOutError(f"convolves with zeros beyond the ends, not {task.mode!r}")
+    if task.even or task.origin:
+        raise LeftOutError("pads both sides alike")
     kernel = torch.tensor(_weights(np, task, np.float64))[None, None]
     moved: list[Any] = []
 
@@ -320,7 +330,7 @@ def _numpy(task: Task, arguments: tuple[Any, ...], gpu: int | None) -> Peer:
 
 def _weights(xp: Any, task: Task, dtype: Any) -> Any:
     """Return a stencil's weights where a library wants them."""
-    return xp.ones(2 * task.radius + 1, dtype) if task.weights is None else xp.asarray(
+    return xp.ones(task.width, dtype) if task.weights is None else xp.asarray(
         task.weights, dtype)  # fmt: skip
 
 
@@ -332,7 +342,7 @@ def _correlated(ndimage: Any, xp: Any, task: Task) -> Callable[..., Any]:
         if not made:
             made.append(_weights(xp, task, a.dtype))
         axis = -1 if task.axis is None else task.axis
-        return ndimage.correlate1d(a, made[0], axis, mode=task.mode)
+        return ndimage.correlate1d(a, made[0], axis, mode=task.mode, origin=task.origin)
 
     return call
 

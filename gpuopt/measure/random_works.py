@@ -150,12 +150,19 @@ def _stencils(draw: _Draw) -> Workload:
     dtype, radius = draw.one(("float32", "float32", "float64")), draw.even(1, 100)
     width, ndim = 2 * radius + 1, draw.one((1, 1, 2, 2, 3))
     n = min(draw.elements(dtype), max(LEAST, STEPS_MOST[draw.device] // width))
-    base, view = draw.view(draw.shape(ndim, n), 0.85)
-    axis = ndim - 1 if draw.chance(0.7) else int(draw.rng.integers(ndim))
-    weighted, mode = draw.chance(0.5), draw.one(MODES)
+    shape = draw.shape(ndim, n)
+    if ndim > 1 and draw.chance(0.15):  # rows shorter than the window
+        row = draw.even(1, width)
+        shape = (max(1, n // math.prod(shape[1:-1]) // row), *shape[1:-1], row)
+    base, view = draw.view(shape, 0.85)
+    axis = len(shape) - 1 if draw.chance(0.7) else int(draw.rng.integers(len(shape)))
+    weighted, mode, even = draw.chance(0.5), draw.one(MODES), draw.chance(0.15)
+    origin = int(draw.rng.integers(-radius, radius + 1 - even)) if draw.chance(0.15) else 0
     task = Task("stencil1d", dtype=dtype, axis=axis, radius=radius, weighted=weighted, mode=mode,
-                views=(view,))  # fmt: skip
-    what = f"stencil of radius {radius}, {mode}{', weights' * weighted}, along {axis}"
+                origin=origin, even=even, views=(view,))  # fmt: skip
+    size = f"an even window, {width - 1}" if even else f"radius {radius}"
+    what = (f"stencil of {size}, {mode}{', weights' * weighted}"
+            f"{f', origin {origin}' * (origin != 0)}, along {axis}")  # fmt: skip
     return Workload("stencils", task, (base,), dtype, f"{what} of {_text(base, view, dtype)}")
 
 

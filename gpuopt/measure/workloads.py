@@ -486,7 +486,9 @@ def _check_of_one(work: Workload, arguments: tuple[Any, ...]) -> oracle.Check:
         return oracle.transposed(np.ascontiguousarray(arguments[0]), task.axes)
     if task.family == "stencil1d":
         axis = -1 if task.axis is None else task.axis
-        return oracle.stencilled(arguments[0], task.radius, task.weights, task.mode, axis)
+        before = task.width // 2 + task.origin
+        sides = before, task.width - 1 - before
+        return oracle.stencilled(arguments[0], sides, task.weights, task.mode, axis)
     if task.family == "matmul":
         return oracle.product(*arguments)
     *factor, x, y = arguments

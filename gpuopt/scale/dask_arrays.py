@@ -14,9 +14,10 @@ import numpy as np
 
 from gpuopt.arrays.inout import FLOATS, common
 from gpuopt.families.matmul import matmul
-from gpuopt.families.stencil1d import stencil1d, stencil1d_problem, stencil_axis
+from gpuopt.families.stencil1d import stencil1d, stencil1d_problem, stencil_axis, window_of
 from gpuopt.families.transpose import permutation, transpose, transpose_problem
 from gpuopt.families.vectors import add, saxpy
+from gpuopt.scale.halo import radius_of
 from gpuopt.scale.kinds import is_dask
 from gpuopt.scale.partials import Part, Reduction
 
@@ -355,6 +356,7 @@ def _stencil_chunks(
     mode: Any,
     cval: Any,
     axis: Any,
+    origin: Any,
     variant: Any,
     block: Any,
     device: Any,
@@ -364,8 +366,8 @@ def _stencil_chunks(
     if is_dask(weights):
         raise ValueError("weights: must be on the host, not a Dask array; pass weights.compute()")
     axis = stencil_axis(axis, x.ndim)
-    problem = stencil1d_problem(_like(x), radius, weights, mode, cval)
-    radius = problem.numbers[3]
+    problem = stencil1d_problem(_like(x), radius, weights, mode, cval, origin)
+    radius = radius_of(window_of(radius, weights, mode, origin), "Dask arrays")
     how = {"weights": weights, "cval": cval, "variant": variant, "block": block, "device": device}
     sizes = _rechunked(x.chunks[axis], radius)
     joined, last = x.rechunk({axis: sizes}), len(sizes) - 1

@@ -7,7 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuopt.families.stencil1d import stencil1d, stencil1d_numbers, stencil1d_problem, stencil_axis
+from gpuopt.families.stencil1d import (
+    Window,
+    outputs_of,
+    stencil1d,
+    stencil1d_problem,
+    stencil_axis,
+    window_of,
+)
 from gpuopt.scale.boxes import Box, Source, store
 
 
@@ -27,6 +34,17 @@ def beyond(places: np.ndarray, n: int, mode: str) -> np.ndarray:
     period = 2 * n if mode == "reflect" else max(1, 2 * n - 2)
     there = places % period
     return np.minimum(there, period - 1 - there if mode == "reflect" else period - there) % n
+
+
+def radius_of(window: Window, arrays: str) -> int:
+    """Return the radius of a window that reaches as far before an element as after it."""
+    if window.before != window.after:
+        raise ValueError(
+            f"radius, weights, origin: on {arrays} a window must reach as far before an element as "
+            f"after it, not {window.before} and {window.after}; pass an odd number of weights and "
+            f"no origin"
+        )
+    return window.before
 
 
 class Strip(NamedTuple):
@@ -55,8 +73,9 @@ class BoxedStencil:
     Attributes
     ----------
     source : Source
-    axis, radius, mode, cval
+    axis, mode, origin
         As `gpuopt.stencil1d`.
+    window : Window
     shape, dtype
         Those of the result, to which boxes belong.
     how : dict
@@ -65,9 +84,9 @@ class BoxedStencil:
 
     source: Source
     axis: int
-    radius: int
+    window: Window
     mode: str
-    cval: Any
+    origin: int
     shape: tuple[int, ...]
     dtype: np.dtype
     how: dict[str, Any]
@@ -81,17 +100,18 @@ class BoxedStencil:
         mode: Any,
         cval: Any,
         axis: Any,
+        origin: Any,
         how: dict[str, Any],
     ) -> BoxedStencil:
         """Describe a stencil; errors are those of `gpuopt.stencil1d`."""
         axis = stencil_axis(axis, len(source.shape))
         one = np.ones((1,) * len(source.shape), source.dtype)
-        problem = stencil1d_problem(one, radius, weights, mode, cval)
-        radius = problem.numbers[3]
-        outputs, _ = stencil1d_numbers((source.shape[axis],), radius, mode, 0)
+        problem = stencil1d_problem(one, radius, weights, mode, cval, origin)
+        window = window_of(radius, weights, mode, origin)
+        outputs = outputs_of(source.shape[axis], window, mode)
         shape = (*source.shape[:axis], outputs, *source.shape[axis + 1 :])
-        how = {**how, "weights": weights, "axis": axis}
-        return cls(source, axis, radius, mode, cval, shape, problem.dtype, how)
+        how = {**how, "radius": radius, "weights": weights, "cval": cval, "axis": axis}
+        return cls(source, axis, window, mode, origin, shape, problem.dtype, how)
 
     def read(self, box: Box) -> list[Strip]:
         """Read the inputs of a box of the result.
@@ -99,16 +119,16 @@ class BoxedStencil:
         Outputs whose inputs all exist use them in place; only those near the array's ends need a
         copy, with the elements that the mode sets beyond.
         """
-        n, radius = self.source.shape[self.axis], self.radius
+        n, (_, before, after) = self.source.shape[self.axis], self.window
         begin, end = box[self.axis].start, box[self.axis].stop
         if self.mode == "valid":
-            return [Strip(box, self._slab(box, begin, end + 2 * radius), self.mode)]
+            return [Strip(box, self._slab(box, begin, end + before + after), self.mode)]
         if (begin, end) == (0, n):
             return [Strip(box, self._slab(box, 0, n), self.mode)]
-        first, last = max(begin, radius), min(end, n - radius)
+        first, last = max(begin, before), min(end, n - after)
         if first >= last:
             return [self._edge(box, begin, end)]
-        inside = self._slab(box, first - radius, last + radius)
+        inside = self._slab(box, first - before, last + after)
         edges = [each for each in ((begin, first), (last, end)) if each[0] < each[1]]
         return [
             Strip(self._part(box, first, last), inside, "valid"),
@@ -117,7 +137,8 @@ class BoxedStencil:
 
     def _edge(self, box: Box, begin: int, end: int) -> Strip:
         """Read the inputs of outputs some of whose inputs are beyond the array's ends."""
-        n, low, high = self.source.shape[self.axis], begin - self.radius, end + self.radius
+        n, (_, before, after) = self.source.shape[self.axis], self.window
+        low, high = begin - before, end + after
         part = self._part(box, begin, end)
         inside = self._slab(box, max(low, 0), min(high, n))
         if self.mode == "constant":
@@ -140,10 +161,10 @@ class BoxedStencil:
         """Compute the strips of a box, and store their results in the target."""
         how = self.how if device is None else {**self.how, "device": device}
         for box, inputs, mode, skipped in strips:
-            how = {**how, "mode": mode, "cval": self.cval}
+            how = {**how, "mode": mode, "origin": 0 if mode == "valid" else self.origin}
             if skipped is None:
-                store(stencil1d, target, box, self.dtype, inputs, self.radius, **how)
+                store(stencil1d, target, box, self.dtype, inputs, **how)
                 continue
             outputs = box[self.axis].stop - box[self.axis].start
-            found = stencil1d(inputs, self.radius, **how)
+            found = stencil1d(inputs, **how)
             target[box] = found[self._part((slice(None),) * found.ndim, skipped, skipped + outputs)]

@@ -196,6 +196,7 @@ def _stencil1d(
     mode: Any,
     cval: Any,
     axis: Any,
+    origin: Any,
     variant: Any,
     out: Any,
     block: Any,
@@ -203,7 +204,7 @@ def _stencil1d(
 ) -> Any:
     x = _host(a, "a")
     how = {"variant": variant, "block": block}
-    stencil = BoxedStencil.of(Source(x), radius, weights, mode, cval, axis, how)
+    stencil = BoxedStencil.of(Source(x), radius, weights, mode, cval, axis, origin, how)
     target, result = _filled(out, stencil.shape, stencil.dtype, [x])
     boxes = _slices(stencil.shape, len(devices))
 

@@ -23,10 +23,10 @@ from gpuopt.families.device_calls import asarray
 from gpuopt.families.engines import is_shards
 from gpuopt.families.matmul import matmul
 from gpuopt.families.reduce import reduce
-from gpuopt.families.stencil1d import stencil1d, stencil1d_problem, stencil_axis
+from gpuopt.families.stencil1d import stencil1d, stencil1d_problem, stencil_axis, window_of
 from gpuopt.families.transpose import permutation, transpose, transpose_problem
 from gpuopt.families.vectors import add, saxpy
-from gpuopt.scale.halo import beyond
+from gpuopt.scale.halo import beyond, radius_of
 from gpuopt.scale.links import Move, exchange, flat, rows
 from gpuopt.scale.partials import Part, Reduction
 from gpuopt.scale.threads import on_each
@@ -329,6 +329,7 @@ def _stencil1d(
     mode: Any,
     cval: Any,
     axis: Any,
+    origin: Any,
     variant: Any,
     block: Any,
     devices: Sequence[str] | None,
@@ -337,8 +338,8 @@ def _stencil1d(
     shards = shards_of(a, "a", devices)
     axis = stencil_axis(axis, len(shards.shape))
     one = np.ones((1,) * len(shards.shape), shards.dtype)
-    problem = stencil1d_problem(one, radius, weights, mode, cval)
-    radius = problem.numbers[3]
+    problem = stencil1d_problem(one, radius, weights, mode, cval, origin)
+    radius = radius_of(window_of(radius, weights, mode, origin), "lists of arrays")
     how = {"weights": weights, "cval": cval, "axis": axis, "variant": variant, "block": block}
     if axis or not radius or len(shards.arrays) == 1 or not all(shards.shape):
         return [

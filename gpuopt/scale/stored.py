@@ -199,6 +199,7 @@ def _stencil1d(
     mode: Any,
     cval: Any,
     axis: Any,
+    origin: Any,
     variant: Any,
     out: Any,
     block: Any,
@@ -209,13 +210,15 @@ def _stencil1d(
     """Run a stencil on boxes with a halo."""
     source = _checked(a, "a")
     how = {"variant": variant, "block": block, "device": device}
-    work = BoxedStencil.of(source, radius, weights, mode, cval, axis, how)
+    work = BoxedStencil.of(source, radius, weights, mode, cval, axis, origin, how)
     target = target_of(out, work.shape, work.dtype)
     _apart(out, source, "a")
     most = max(1, min(limit // 12, _block_most(device)) // source.dtype.itemsize)
     chunks = [*source.chunks]
     # The halo is read twice.
-    chunks[work.axis] = max(chunks[work.axis], min(work.shape[work.axis], 8 * work.radius))
+    chunks[work.axis] = max(
+        chunks[work.axis], min(work.shape[work.axis], 4 * (work.window.width - 1))
+    )
     order = range(len(work.shape))
     size = extents(work.shape, chunks, most, [*reversed(order)])
     boxes, total = split(work.shape, size, order), count(work.shape, size)

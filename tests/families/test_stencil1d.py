@@ -446,8 +446,14 @@ def test_wrong_arguments():
             (ValueError, "cval: must be in", {"cval": 10**400}),
             (TypeError, "axis: must be an integer", {"axis": True}),
         (TypeError, "radius: must be an integer", {"radius": 1.5}),
-        (ValueError, "weights: .*odd", {"weights": [1, 2]}),
-        (ValueError, "weights: .*odd", {"weights": []}),
+        (ValueError, "weights: .*one or more", {"weights": []}),
+        (ValueError, "radius: is 2, but 4 weights", {"radius": 2, "weights": [1, 2, 3, 4]}),
+        (ValueError, r"radius: must be .* pair", {"radius": (1, 2, 3)}),
+        (ValueError, "radius: must be from 0", {"radius": (1, -2)}),
+        (ValueError, "origin: must be from -3 to 3", {"origin": 4}),
+        (ValueError, "origin: must be from -1 to 0", {"weights": [1, 2], "origin": 1}),
+        (TypeError, "origin: must be an integer", {"origin": 0.5}),
+        (ValueError, "origin: .*valid", {"origin": 1, "mode": "valid"}),
         (ValueError, r"weights: .*their shape is \(1, 3\)", {"weights": [[1, 2, 3]]}),
         (TypeError, "weights: must be real", {"weights": [1j]}),
         (ValueError, "radius: is 2, but 3 weights", {"radius": 2, "weights": [1, 2, 3]}),
@@ -498,3 +504,53 @@ def test_weights_beyond_a_short_row(dtype, rng):
     weights[0] = np.nan
     for _ in range(2):
         assert np.isnan(gpuopt.stencil1d(np.ones((3, 2)), weights=weights, device="cpu")).all()
+
+
+@pytest.mark.parametrize("device", kinds())
+@pytest.mark.parametrize("mode", MODES)
+def test_rows_shorter_than_the_window(device, mode, rng):
+    """Weights that meet the same input count once each; infinite inputs do not hide that."""
+    call = {"mode": mode, "cval": 2, "device": device}
+    rung = rungs_of(device, family=FAMILY)[-1]
+    for n, radius in ((1, 1), (2, 7), (3, 1), (5, 90), (8, 20), (31, 15), (48, 24), (49, 60)):
+        for dtype in DTYPES:
+            array = draw(rng, dtype, (60, n))
+            for given in (np.ones(2 * radius + 1, int), draw(rng, dtype, 2 * radius + 1)):
+                got = gpuopt.stencil1d(array, weights=given, **call)
+                check(rung, got, array, given, mode, 2)
+            got = gpuopt.stencil1d(array, radius, **call)
+            check(rung, got, array, np.ones(2 * radius + 1, int), mode, 2)
+    array = np.ones((40, 3))
+    array[7, 1] = np.inf  # twice, by weights whose sum is positive: inf - inf
+    got = gpuopt.stencil1d(array, weights=[2.0, 0, 0, -1, 0, 0, 0.5], mode="wrap", device=device)
+    with np.errstate(invalid="ignore"):
+        want = windows(array, 3, "wrap", 0) @ np.array([2.0, 0, 0, -1, 0, 0, 0.5])
+    assert np.array_equal(got, want, equal_nan=True)
+
+
+@pytest.mark.parametrize("device", kinds())
+@pytest.mark.parametrize("mode", MODES)
+def test_origins_and_even_windows_as_in_scipy(device, mode, rng):
+    ndimage = pytest.importorskip("scipy.ndimage")
+    rungs = rungs_of(device, family=FAMILY)
+    for turn in range(24):
+        shape = tuple(int(n) for n in rng.integers(1, [[3000], [20, 90]][turn % 2]))
+        size, axis = int(rng.integers(1, rng.choice([4, 12, 130]))), int(rng.integers(len(shape)))
+        before, after = size // 2, (size - 1) // 2
+        origin = 0 if mode == "valid" else int(rng.integers(-before, after + 1))
+        array = rng.integers(-50, 50, shape).astype(DTYPES[turn % 4])
+        weights = rng.integers(-4, 5, size)
+        call = {"mode": mode, "cval": 3, "axis": axis, "origin": origin, "device": device}
+        call["variant"] = rungs[turn % len(rungs)].variant if turn < 16 else None
+        for taps, window in ((weights, {"weights": weights}),
+                             (np.ones(size), {"radius": (before, after)})):  # fmt: skip
+            moved = np.moveaxis(array, axis, -1).astype(float)
+            scipys = "nearest" if mode == "valid" else mode
+            want = ndimage.correlate1d(moved, taps, mode=scipys, cval=3, origin=origin)
+            if mode == "valid":
+                want = want[..., before : before + max(0, moved.shape[-1] - size + 1)]
+            got = gpuopt.stencil1d(array, **window, **call)
+            assert np.array_equal(np.moveaxis(got, axis, -1), want), (shape, size, call)
+    boxed = gpuopt.stencil1d(np.arange(9.0), (2, 1), mode="reflect", origin=-1, device=device) / 4
+    want = ndimage.uniform_filter1d(np.arange(9.0), 4, mode="reflect", origin=-1)
+    assert mode == "valid" or np.allclose(boxed, want, rtol=1e-15)

@@ -204,6 +204,30 @@ def test_passes_around_a_call_match_numpy_and_scipy(rng):
         assert memory.size
 
 
+def test_stencils_read_rows_with_gaps_in_place(rng):
+    """Slices and steps of rows; few and many rows, shorter and longer than the window."""
+    ndimage = pytest.importorskip("scipy.ndimage")
+    for turn in range(60):
+        shape = tuple(int(n) for n in rng.integers(1, [[5000], [30, 300], [3, 9, 60]][turn % 3]))
+        dtype, mode = str(rng.choice(["float32", "float64", "int64"])), str(rng.choice(MODES))
+        steps = rng.integers(1, 4, len(shape)) if rng.random() < 0.5 else [1] * len(shape)
+        room = rng.integers(-50, 50, [n * step + 3 for n, step in zip(shape, steps, strict=True)])
+        room = room.astype(dtype)
+        x = room[tuple(slice(2, 2 + n * s, s) for n, s in zip(shape, steps, strict=True))]
+        if rng.random() < 0.3:
+            x = room = np.ascontiguousarray(x)
+        memory, view = there(room, x)
+        weights = rng.integers(-4, 5, 2 * int(rng.integers(0, rng.choice([4, 12, 70]))) + 1)
+        given = weights if rng.random() < 0.5 else weights.size // 2
+        call = {"weights": given} if given is weights else {"radius": given}
+        call["axis"] = axis = int(rng.integers(len(shape)))
+        got = gpuopt.stencil1d(as_array(view), mode=mode, cval=3, **call).get()
+        taps = weights if given is weights else np.ones(weights.size)
+        want = ndimage.correlate1d(x.astype(float), taps, axis, mode=mode, cval=3)
+        assert np.array_equal(got, want), (shape, steps, dtype, mode, weights.size)
+        assert memory.size
+
+
 def test_passes_around_a_call_cost_their_launches(fake_cuda):
     with_producers(
         fake_cuda,
@@ -219,8 +243,9 @@ def test_passes_around_a_call_cost_their_launches(fake_cuda):
             run, along = device_calls.run, device_reduce._along
             calls = {
                 lambda: gpuopt.matmul(turned, kind(host)): 1,  # read in place: small
-                lambda: gpuopt.stencil1d(x, weights=[1.0, 2.0, 1.0]): 2,
-                lambda: gpuopt.stencil1d(kind(host), 1, axis=0): 3,
+                lambda: gpuopt.stencil1d(x, weights=[1.0, 2.0, 1.0]): 1,  # in place: stepped
+                lambda: gpuopt.stencil1d(kind(host), 1, axis=0): 1,  # in place: columns
+                lambda: gpuopt.stencil1d(turned, 1): 2,
                 lambda: gpuopt.reduce(kind(np.zeros((3, 4, 5))), axis=(0, 2)): 1,  # in one pass
                 lambda: gpuopt.reduce(kind(host.T), "prod", axis=0, dtype=np.float64): 1,
             }

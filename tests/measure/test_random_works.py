@@ -37,9 +37,10 @@ def numpys(work, arguments):
         return np.ascontiguousarray(given[0].transpose(task.axes))
     if task.family == "stencil1d":
         ndimage = pytest.importorskip("scipy.ndimage")
-        weights = np.ones(2 * task.radius + 1) if task.weights is None else task.weights
+        weights = np.ones(task.width) if task.weights is None else task.weights
         wide = given[0].astype(np.float64)
-        return ndimage.correlate1d(wide, weights, task.axis, mode=task.mode).astype(result)
+        how = {"mode": task.mode, "origin": task.origin}
+        return ndimage.correlate1d(wide, weights, task.axis, **how).astype(result)
     if task.family == "matmul":
         return np.asarray(np.matmul(*(each.astype(np.float64) for each in given))).astype(result)
     *factor, x, y = given

@@ -199,6 +199,8 @@ def test_matrix_products_add_up_along_k(rng):
         (lambda x: gpuopt.reduce(x, "and"), TypeError, "does not support dtype float64"),
         (lambda x: gpuopt.stencil1d(x, -1), ValueError, "radius"),
         (lambda x: gpuopt.stencil1d(x, mode="edge"), ValueError, "mode"),
+        (lambda x: gpuopt.stencil1d(x, origin=1), ValueError, "on Dask arrays a window must"),
+        (lambda x: gpuopt.stencil1d(x, weights=[1, 2]), ValueError, "an odd number of weights"),
         (lambda x: gpuopt.matmul(x, x[:2]), ValueError, "b's rows must equal a's columns"),
         (lambda x: gpuopt.add(x, x[:3]), ValueError, "do not broadcast together"),
         (lambda x: gpuopt.saxpy(x[0, 0], x, x), ValueError, "a: must be a number"),

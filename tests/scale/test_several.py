@@ -55,9 +55,10 @@ def test_arrays_of_the_input_s_size(device, rng):
 def test_stencils_at_the_ends_and_at_the_cuts(mode, device, rng):
     x = rng.integers(-50, 50, (5, 41)).astype(np.int32)
     for array in (x, x[0]):
-        for radius in (0, 3, 19, 60):
+        for radius in (0, 3, 19, 60, (6, 1), (0, 8)):
             for axis in range(array.ndim):
-                how = {"mode": mode, "axis": axis, "cval": 7}
+                origin = 1 if radius == (0, 8) and mode != "valid" else 0
+                how = {"mode": mode, "axis": axis, "cval": 7, "origin": origin}
                 got = gpuopt.stencil1d(array, radius, device=several(device, 3), **how)
                 wanted = gpuopt.stencil1d(array, radius, device="cpu", **how)
                 np.testing.assert_array_equal(got, wanted)

@@ -157,6 +157,7 @@ def test_wrong_lists():
             ValueError,
             r"a\[1\]: has shape \(4, 2\)",
         ),
+        (lambda: gpuopt.stencil1d([there, there], origin=1), ValueError, "on lists of arrays"),
         (
             lambda: gpuopt.reduce([there, gpuopt.asarray(x[0, 0], "sim")]),
             ValueError,

@@ -93,6 +93,11 @@ def test_stencils_at_the_ends_and_between_blocks(mode, tmp_path, rng):
                 got = gpuopt.stencil1d(source, radius, memory_limit=LIMIT, **how)
                 assert got.dtype == wanted.dtype and got.shape == wanted.shape
                 np.testing.assert_array_equal(got, wanted)
+        for radius, origin in (((6, 2), -1), ((0, 300), 200), ((3, 2), 0)):
+            how = {"mode": mode, "axis": 0, "cval": 1.5, "origin": 0 if mode == "valid" else origin}
+            wanted = gpuopt.stencil1d(x, radius, device="cpu", **how)
+            got = gpuopt.stencil1d(source, radius, memory_limit=LIMIT, **how)
+            np.testing.assert_array_equal(got, wanted)
 
 
 def test_one_dimension_in_many_blocks(rng):

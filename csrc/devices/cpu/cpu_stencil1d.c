@@ -57,10 +57,10 @@ enum mode { CONSTANT, NEAREST, REFLECT, MIRROR, WRAP }; /* as in stencil1d.cu */
 struct stencil {
     const void *in, *weights;
     void *out;
-    int64_t n, outputs, first, radius; /* of a row */
+    int64_t n, outputs, first, before; /* of a row */
     uint64_t mode;
     const void *beyond;
-    int64_t rows;
+    int64_t rows, width;
 };
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -120,7 +120,7 @@ static inline int64_t int64_of(double sum) {
         const type_##items *in = s->in;                                                  \
         const type_##acc *weights = s->weights, beyond = *(const type_##acc *)s->beyond; \
         type_##items *restrict out = (type_##items *)s->out + output;                    \
-        const int64_t left = s->first + output - s->radius, width = 2 * s->radius + 1;   \
+        const int64_t left = s->first + output - s->before, width = s->width;            \
         const bool whole = left >= 0 && left + count + width - 2 < s->n;                 \
         wrapping_##acc sums[GROUP];                                                      \
         memset(sums, 0, (size_t)count * sizeof *sums);                                   \
@@ -171,11 +171,11 @@ typedef void simd_rows(const struct stencil *s, int64_t rows);
     /* `rows` rows with their halos, end to end; outputs that span two rows are skipped. */        \
     CPU_INLINE void short_##op##_##items##_##acc(const struct stencil *s, int64_t rows,            \
                                                  add_##op##_##items##_##acc add) {                 \
-        const int64_t width = 2 * s->radius + 1, pitch = s->outputs + width - 1;                   \
+        const int64_t width = s->width, pitch = s->outputs + width - 1;                            \
         wrapping_##acc sums[GROUP + ROOM] = {0}, window[GROUP + TAPS + ROOM];                      \
         struct stencil row = *s;                                                                   \
         for (int64_t r = 0; r < rows; r++, row.in = (const type_##items *)row.in + s->n)           \
-            window_##op##_##items##_##acc(&row, s->first - s->radius, pitch, window + r * pitch);  \
+            window_##op##_##items##_##acc(&row, s->first - s->before, pitch, window + r * pitch);  \
         memset(window + rows * pitch, 0, ROOM * sizeof *window);                                   \
         add(window, s->weights, width, rows *pitch - width + 1, sums);                             \
         type_##items *out = s->out;                                                                \
@@ -189,7 +189,7 @@ typedef void simd_rows(const struct stencil *s, int64_t rows);
         const wrapping_##acc *weights = s->weights;                                                \
         type_##items given[GROUP], *out = (type_##items *)s->out + output;                         \
         type_##items *restrict to = stream ? given : out;                                          \
-        const int64_t left = s->first + output - s->radius, width = 2 * s->radius + 1;             \
+        const int64_t left = s->first + output - s->before, width = s->width;                      \
         wrapping_##acc sums[GROUP + ROOM] = {0}, window[GROUP + TAPS + ROOM];                      \
         for (int64_t k = 0; k < width; k += TAPS) {                                                \
             const int64_t taps = smaller(TAPS, width - k);                                         \
@@ -262,15 +262,16 @@ static struct stencil stencil_of(void **arguments) {
         .n = *(const int64_t *)arguments[3],
         .outputs = *(const int64_t *)arguments[4],
         .first = *(const int64_t *)arguments[5],
-        .radius = *(const int64_t *)arguments[6],
+        .before = *(const int64_t *)arguments[6],
         .mode = *(const uint64_t *)arguments[7],
         .beyond = arguments[8],
         .rows = *(const int64_t *)arguments[9],
+        .width = *(const int64_t *)arguments[10],
     };
 }
 
 static int threads_for(const struct stencil *s) {
-    const double additions = (double)s->outputs * (double)s->rows * (2 * (double)s->radius + 1);
+    const double additions = (double)s->outputs * (double)s->rows * (double)s->width;
     return cpu_team_threads(additions / ADDITIONS_PER_NS);
 }
 
@@ -314,7 +315,7 @@ static void groups_task(const void *state, uint64_t task, struct cpu_worker *wor
 
 static enum status simd_by(struct device *device, const struct worker *worker,
                            const struct stencil *s, int threads) {
-    const int64_t width = 2 * s->radius + 1, every = s->outputs * s->rows;
+    const int64_t width = s->width, every = s->outputs * s->rows;
     struct groups groups = {
         .stencil = s, .worker = worker, .per_row = (s->outputs - 1) / GROUP + 1};
     groups.count = groups.per_row * s->rows;
@@ -341,7 +342,7 @@ static enum status cpu_stencil1d(struct device *device, const struct cpu_kernel 
                                  void **arguments) {
     const struct worker *worker = kernel->data;
     const struct stencil s = stencil_of(arguments);
-    const int64_t width = 2 * s.radius + 1;
+    const int64_t width = s.width;
     if (width > POLL_ADDITIONS) /* polls within an output */
         return simd_by(device, worker, &s, kernel->parallel ? threads_for(&s) : 1);
     const int64_t size = smaller(smaller(GROUP, POLL_ADDITIONS / width + 1), s.outputs);

@@ -216,9 +216,9 @@ static int make_kernel(struct plan *self, PyObject *fields) {
     for (unsigned k = 0; k < kernel->calls[0].input_count; k++)
         kernel->bytes += kernel->calls[0].input_bytes[k];
     if (kernel->targets[0].choice.family == reg_family("stencil1d")) {
-        /* Few elements may be much work, which Ctrl-C has to end: outputs, radius, rows. */
+        /* Few elements may be much work, which Ctrl-C has to end: outputs, rows, width. */
         const uint64_t *numbers = kernel->calls[0].numbers;
-        if ((double)numbers[1] * (double)numbers[6] * (double)numbers[3] > SMALL_ADDITIONS)
+        if ((double)numbers[1] * (double)numbers[6] * (double)numbers[7] > SMALL_ADDITIONS)
             kernel->bytes = SIZE_MAX;
     }
     return 0;
