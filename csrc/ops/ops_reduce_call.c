@@ -7,7 +7,7 @@
 
 enum {
     STREAM_BYTES = 256 << 20, /* of an array that one launch reduces; hides the launch */
-    LOAD_CHUNKS = 2 /* copied at once: each copy's beginning and end leave the link idle */
+    LOAD_CHUNKS = 4 /* copied at once: each copy's beginning and end leave the link idle */
 };
 
 /* Reduces elements on the device. */
