@@ -321,7 +321,8 @@ struct face {
 
 static struct face face_of(const double v[3], const double change[3]) {
     const double x = fabs(v[0]), y = fabs(v[1]), z = fabs(v[2]);
-    const int axis = x >= y && x >= z ? 0 : y >= z ? 1 : 2, minus = v[axis] < 0;
+    /* equal ones: the last axis, as on an H100 */
+    const int axis = z >= x && z >= y ? 2 : y >= x ? 1 : 0, minus = v[axis] < 0;
     const double *of = change ? change : v, sign = minus ? -1 : 1;
     static const int across[3] = {2, 0, 0}, down[3] = {1, 2, 1};
     const double s = axis == 0 ? -sign : axis == 1 ? 1 : sign, t = axis == 1 ? sign : -1;
@@ -339,19 +340,56 @@ static uint32_t project(double at[3]) {
 }
 
 /* How far a gradient moves on the first level, in texels. */
-static double texels_moved(const struct sim_texture *t, const double at[3],
-                           const double gradient[3]) {
+static void texels_moved(const struct sim_texture *t, const double at[3], const double gradient[3],
+                         double moved[3]) {
     const uint32_t size[3] = {t->width, t->height, t->depth};
-    double moved[3] = {gradient[0], gradient[1], gradient[2]}, sum = 0;
+    for (unsigned i = 0; i < 3; i++)
+        moved[i] = i < t->dimensions ? gradient[i] : 0;
     if (t->cube) {
         const struct face f = face_of(at, NULL), g = face_of(at, gradient);
         moved[0] = (g.s * f.m - f.s * g.m) / (2 * f.m * f.m);
         moved[1] = (g.t * f.m - f.t * g.m) / (2 * f.m * f.m);
         moved[2] = 0;
     }
-    for (unsigned i = 0; i < t->dimensions; i++)
-        sum += moved[i] * size[i] * moved[i] * size[i];
-    return sqrt(sum);
+    for (unsigned i = 0; i < 3; i++)
+        moved[i] *= size[i];
+}
+
+/* Cuts off a positive number's lower binary digits. */
+static double cut(double x, int digits) {
+    int exponent;
+    const double fraction = frexp(x, &exponent);
+    return ldexp(floor(ldexp(fraction, digits)), exponent - digits);
+}
+
+/* A vector's length as an H100 estimates it; of three dimensions not measured. */
+static double length_of(const double v[3]) {
+    double length = fabs(v[0]);
+    for (int i = 1; i < 3; i++)
+        length = fmax(length, fabs(v[i])) + 11.0 / 32 * fmin(length, fabs(v[i]));
+    return cut(length, 11);
+}
+
+/* The level of two gradients in 256ths, as an H100 has it: its lengths of one axis are exact, of
+ * two up to 5% of random ones are off by one or two. */
+static int64_t level_of_gradients(double x[3], double y[3]) {
+    double sum[3], difference[3];
+    for (int i = 0; i < 3; i++) {
+        x[i] = copysign(cut(fabs(x[i]), 10), x[i]);
+        y[i] = copysign(cut(fabs(y[i]), 10), y[i]);
+        sum[i] = x[i] + y[i];
+        difference[i] = x[i] - y[i];
+    }
+    const double both = 11.0 / 16 * fmax(length_of(sum), length_of(difference)),
+                 length = fmax(fmax(length_of(x), length_of(y)), both);
+    if (!(length > 1e-9))
+        return -30 * 256;
+    if (!(length < 1e9))
+        return 30 * 256;
+    int exponent;
+    const double digits = floor(frexp(length, &exponent) * 512); /* 256 to 511 */
+    const int64_t part = (int64_t)(256 * log2((digits + 0.5) / 256) + 0.4695);
+    return (exponent - 1) * 256 + (digits > 256 ? (part < 255 ? part : 255) : 0);
 }
 
 /* ---- fetches ---- */
@@ -366,11 +404,10 @@ static struct plane level_of(const struct sim_texture *t, const uint8_t *data, u
 
 static void fetch_levels(const struct sim_texture *t, const uint8_t *data, const struct fetch *f,
                          uint32_t layer, uint32_t out[4]) {
-    const double top = t->levels - 1, level = !(f->level > 0) ? 0 : f->level < top ? f->level : top;
-    const unsigned low = (unsigned)(t->linear_levels ? floor(level) : floor(level + 0.5)),
+    const unsigned top = (t->levels - 1) * 256, level = f->level < top ? (unsigned)f->level : top,
+                   low = (t->linear_levels ? level : level + 128) / 256,
                    filters = t->linear_filter && !f->integer && f->as_float ? t->dimensions : 0;
-    /* on an H100 the fraction of a level is cut off, not rounded, to 8 bits */
-    const uint32_t part = t->linear_levels && f->as_float ? (uint32_t)((level - low) * 256) : 0;
+    const uint32_t part = t->linear_levels && f->as_float ? level % 256 : 0;
     double at[3], sum[4] = {0};
     struct plane fine = level_of(t, data, low, layer, f, at);
     if (!filters && !part) {
@@ -399,13 +436,17 @@ static void fetch(const struct sim_texture *t, const uint8_t *data, struct fetch
         memset(out, 0, 4 * sizeof *out); /* outside linear memory */
         return;
     }
+    /* an H100 cuts the level and its bias off to 8 bits */
+    int64_t level = (int64_t)(fmin(fmax(f->given_level, -32), 32) * 256);
     if (in->sub == SIM_TEX_GRAD) {
-        const double x = texels_moved(t, f->at, f->gradient[0]),
-                     y = texels_moved(t, f->at, f->gradient[1]);
-        f->level = log2(x > y ? x : y);
+        double x[3], y[3];
+        texels_moved(t, f->at, f->gradient[0], x);
+        texels_moved(t, f->at, f->gradient[1], y);
+        level = level_of_gradients(x, y);
     }
     if (f->has_level)
-        f->level += (double)t->level_bias;
+        level += (int64_t)((double)t->level_bias * 256);
+    f->level = level > 0 ? (uint32_t)level : 0;
     if (t->cube)
         layer = layer * 6 + project(f->at);
     if (in->sub == SIM_TEX_GATHER) {
@@ -458,7 +499,7 @@ void sim_texture_read_lane(const uint8_t *regs, const uint32_t *slots, uint32_t 
         f->gradient[0][i] = coordinate(regs, slots[SIM_TEX_DX + i], lane, in->vec);
         f->gradient[1][i] = coordinate(regs, slots[SIM_TEX_DY + i], lane, in->vec);
     }
-    f->level = coordinate(regs, slots[SIM_TEX_LOD], lane, in->vec);
+    f->given_level = coordinate(regs, slots[SIM_TEX_LOD], lane, in->vec);
     f->has_level = slots[SIM_TEX_LOD] != SIM_NO_SLOT || in->sub == SIM_TEX_GRAD;
     f->layer = (int64_t)coordinate(regs, slots[SIM_TEX_LAYER], lane, 0);
 }

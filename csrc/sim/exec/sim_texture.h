@@ -9,7 +9,8 @@
 struct reads;
 
 struct fetch { /* one lane's */
-    double at[3], gradient[2][3], level;
+    double at[3], gradient[2][3], given_level;
+    uint32_t level; /* in 256ths */
     int64_t layer;
     int integer, as_float, has_level;
     struct reads *reads;
