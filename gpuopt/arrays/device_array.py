@@ -319,6 +319,20 @@ def _memory(array: DeviceArray) -> _core.Memory:
     return memory
 
 
+def low_words(array: DeviceArray) -> DeviceArray:
+    """Return integers of 8 bytes as 4, which wrap; in memory for both halves. Waits."""
+    memory, place = _core.Memory(array.nbytes, array.device), (array.device, LEGACY)
+    if array.size:
+        given, made = (array.address, array.nbytes), (memory.address, array.nbytes)
+        words = ("transpose", "move", "uint32", "uint32")
+        _core.call(
+            (*words, (given,), made, (2, array.size, 2, 1, 0)), None, None, place[0], place[1:]
+        )
+        _core.wait(*place)
+    dtype = np.dtype(f"{array.dtype.kind}4")
+    return make(memory.address, array.shape, dtype, memory.device, memory)
+
+
 def checked_dtype(dtype: np.dtype, argument: str) -> np.dtype:
     """Return a dtype in the machine's byte order; TypeError where no kernel accepts it."""
     if not supported(dtype):

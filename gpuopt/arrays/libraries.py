@@ -29,6 +29,7 @@ from gpuopt.arrays.device_array import (
     LEGACY,
     DeviceArray,
     Library,
+    low_words,
 )
 from gpuopt.arrays.dtypes import bfloat16, name_of
 
@@ -189,7 +190,12 @@ class _Jax(Library):
 
         _, take, places, canonical = _jax_calls()
         place = places.get(made.device)
-        if place is not None and canonical(made.dtype) == made.dtype:
+        if place is None:
+            return jax.dlpack.from_dlpack(made)
+        dtype = canonical(made.dtype)
+        if made.dtype.kind in "iu" and dtype.kind == made.dtype.kind and dtype.itemsize == 4:
+            made = low_words(made)
+        if dtype == made.dtype:
             with suppress(TypeError):  # of another version's signature
                 return take(made.__dlpack__(stream=-1), place, None)
         return jax.dlpack.from_dlpack(made)
@@ -263,12 +269,14 @@ def _by_dlpack(value: Any, name: str, library: Library) -> View | None:
     return _by_capsule(value, name, library, capsule)
 
 
-def _by_capsule(value: Any, name: str, library: Library, capsule: Any) -> View:
+def _by_capsule(
+    value: Any, name: str, library: Library, capsule: Any, read_only: bool = False
+) -> View:
     try:
         taken = _core.dlpack_take(capsule)
     except (BufferError, TypeError, ValueError) as error:
         raise type(error)(f"{name}: {error}") from None
-    holder, address, shape, steps, code, bits, lanes, _, at, read_only = taken
+    holder, address, shape, steps, code, bits, lanes, _, at, unwritable = taken
     dtype = _dlpack_dtypes().get(code << 8 | bits) if lanes == 1 else None
     if dtype is None:
         raise TypeError(
@@ -277,8 +285,19 @@ def _by_capsule(value: Any, name: str, library: Library, capsule: Any) -> View:
     if min(shape, default=0) < 0:
         raise ValueError(f"{name}: its DLPack shape {shape} is invalid")
     strides = None if steps is None else tuple(step * dtype.itemsize for step in steps)
-    where, keep = f"cuda:{at}", (holder, value)
-    return View(library, address, shape, strides, dtype, where, LEGACY, keep, bool(read_only), True)
+    where, keep, read_only = f"cuda:{at}", (holder, value), bool(read_only or unwritable)
+    return View(library, address, shape, strides, dtype, where, LEGACY, keep, read_only, True)
+
+
+def _jax_array(value: Any, name: str) -> View | None:
+    """Describe an array of JAX by the function that its `__dlpack__` calls, without the checks."""
+    export, *_ = _jax_calls()
+    try:
+        if export and len(value.devices()) == 1:
+            return _by_capsule(value, name, JAX, export(value, stream=LEGACY), True)
+    except Exception:  # on the host, deleted, or of a version that has other arguments
+        pass
+    return _jax(value, name)
 
 
 def _jax(value: Any, name: str) -> View | None:
@@ -294,11 +313,6 @@ def _jax(value: Any, name: str) -> View | None:
         )
     if getattr(value, "is_deleted", bool)():
         raise ValueError(f"{name}: its memory was given back to JAX (deleted, or donated)")
-    export, *_ = _jax_calls()
-    if export and len(value.devices()) == 1:
-        with suppress(Exception):  # on the host, or of a version that has other arguments
-            capsule = export(value, stream=LEGACY)  # __dlpack__ calls it, with checks around it
-            return _by_capsule(value, name, JAX, capsule).replace(read_only=True)
     try:
         view = _by_dlpack(value, name, JAX)
     except BufferError:
@@ -353,7 +367,7 @@ def _learn(kind: type) -> Callable[[Any, str], View | None]:
             found = TORCH.view
             _core.know(kind, TORCH, _dlpack_dtypes(), *_torch_calls())
         elif root in ("jax", "jaxlib"):
-            found = _jax
+            found = _jax_array if base.__name__ == "ArrayImpl" else _jax
         elif (root, base.__name__) == ("numba", "DeviceNDArray"):
 
             def found(value: Any, name: str) -> View:

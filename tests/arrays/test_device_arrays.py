@@ -374,3 +374,14 @@ def test_threads_share_the_simulated_gpu():
 
     with ThreadPoolExecutor(4) as threads:
         assert all(threads.map(work, range(24)))
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (1001,), (3, 70)])
+def test_low_words_wrap_integers(shape):
+    items = np.arange(np.prod(shape, dtype=int)).reshape(shape) * (2**31 + 7) - 2**40
+    for dtype in ("int64", "uint64"):
+        given = items.astype(dtype)
+        words = device_array.low_words(simulated(given))
+        assert words.shape == shape and words.device == "sim:h200"
+        sums = gpuopt.add(words, simulated(np.zeros(shape, words.dtype)))
+        np.testing.assert_array_equal(sums.get(), given.astype(words.dtype))

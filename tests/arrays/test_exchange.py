@@ -549,7 +549,8 @@ def test_arrays_of_jax_use_its_compiled_functions(fake_cuda):
         jax = types.ModuleType("jax")
         jax.core = types.SimpleNamespace()
         jax.local_devices = lambda: [types.SimpleNamespace(platform="gpu", local_hardware_id=0)]
-        jax.dtypes = types.SimpleNamespace(canonicalize_dtype=lambda dtype: np.dtype("f4"))
+        jax.dtypes = types.SimpleNamespace(
+            canonicalize_dtype=lambda dtype: np.dtype(f"{dtype.kind}4"))
         jax.dlpack = types.SimpleNamespace(from_dlpack=lambda array: passed.append(array) or "made")
         sys.modules["jax"] = jax
         x, y = ArrayImpl(np.arange(1000, dtype="f4")), ArrayImpl(np.arange(1000.0))
@@ -559,6 +560,9 @@ def test_arrays_of_jax_use_its_compiled_functions(fake_cuda):
             assert taken[-1][2] == (1000,) and taken[-1][4:6] == (2, 32), taken[-1]
         assert not passed and gpuopt.add(y, y) == "made"  # JAX makes it float32
         assert passed[-1].dtype == "f8" and passed[-1].shape == (1000,)
+        grid = ArrayImpl(np.ones((4, 6), "f4"))
+        place, stream = gpuopt.reduce(grid, "argmax", axis=0)
+        assert stream is None and taken[-1][2] == (6,) and taken[-1][4:6] == (0, 32), taken[-1]
         counts = sys.getrefcount(x), get("used")
         for _ in range(50):
             gpuopt.add(x, x)
