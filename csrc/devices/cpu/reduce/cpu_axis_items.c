@@ -115,6 +115,22 @@ void axis_store_float64(const struct axis_results *results, uint64_t at, uint64_
         STORE_WIDE(values[i])
 }
 
+/* Whether each count is `wanted`, or is not. */
+CPU_INLINE void store_truth(uint8_t *restrict to, const int64_t *restrict counts, uint64_t n,
+                            int64_t wanted, bool is) {
+    for (uint64_t i = 0; i < n; i++)
+        to[i] = (counts[i] == wanted) == is;
+}
+#define ISA_TRUTH(isa, target, bytes, prefix, here, unused)                                        \
+    target static void truth_##isa(uint8_t *to, const int64_t *counts, uint64_t n, int64_t wanted, \
+                                   bool is) {                                                      \
+        store_truth(to, counts, n, wanted, is);                                                    \
+    }
+#define ISA_TRUTH_NAME(isa, target, bytes, prefix, here, unused) truth_##isa,
+CPU_ISAS(ISA_TRUTH, unused)
+static void (*const store_truths[])(uint8_t *to, const int64_t *counts, uint64_t n, int64_t wanted,
+                                    bool is) = {CPU_ISAS(ISA_TRUTH_NAME, unused)};
+
 void axis_store_int64(const struct axis_results *results, uint64_t at, uint64_t count,
                       const void *from) {
     const int64_t *values = from;
@@ -130,10 +146,11 @@ void axis_store_int64(const struct axis_results *results, uint64_t at, uint64_t 
         STORE_EACH(uint32_t, values[i]);
         break;
     case ANY:
-        STORE_EACH(uint8_t, values[i] != 0);
+        store_truths[cpu_isa()]((uint8_t *)results->out + at, values, count, 0, false);
         break;
     case ALL:
-        STORE_EACH(uint8_t, (double)values[i] == divisor);
+        store_truths[cpu_isa()]((uint8_t *)results->out + at, values, count, (int64_t)divisor,
+                                true);
         break;
     case ODD:
         STORE_EACH(uint8_t, values[i] & 1);
