@@ -458,6 +458,18 @@ static bool fits(const struct sim_queue *queue, const struct sim_kernel_info *in
            shared <= preset->shared_per_block;
 }
 
+static unsigned launch_flags(const struct device *device, const struct device_launch *launch) {
+    const bool records = device->recording;
+    return (device->collecting ? SIM_LAUNCH_COLLECT : 0u) |
+           (launch->flags & DEVICE_COOPERATIVE ? SIM_LAUNCH_COOPERATIVE : 0u) |
+           (launch->flags & DEVICE_BY_VALUE ? SIM_LAUNCH_BY_VALUE : 0u) |
+           (launch->flags & DEVICE_PREFER_L1 ? SIM_LAUNCH_PREFER_L1 : 0u) |
+           (launch->any_grid ? SIM_LAUNCH_ANY_GRID : 0u) |
+           (launch->unchecked ? SIM_LAUNCH_NO_RACES | SIM_LAUNCH_NO_UNINIT : 0u) |
+           (records && !device->collecting ? SIM_LAUNCH_STATEMENTS : 0u) |
+           (records && device->tracing && device->tracing->caches ? SIM_LAUNCH_CACHES : 0u);
+}
+
 static enum status sim_device_launch(struct device *device, const struct device_launch *launch) {
     struct sim_queue *queue = queue_of(device);
     struct sim_error error = {0};
@@ -480,16 +492,7 @@ static enum status sim_device_launch(struct device *device, const struct device_
         .block = {launch->block[0], launch->block[1], launch->block[2]},
         .shared_bytes = launch->shared_bytes,
         .args = (const void *const *)launch->arguments,
-        .flags =
-            (device->collecting ? SIM_LAUNCH_COLLECT : 0u) |
-            (launch->flags & DEVICE_COOPERATIVE ? SIM_LAUNCH_COOPERATIVE : 0u) |
-            (launch->flags & DEVICE_BY_VALUE ? SIM_LAUNCH_BY_VALUE : 0u) |
-            (launch->flags & DEVICE_PREFER_L1 ? SIM_LAUNCH_PREFER_L1 : 0u) |
-            (launch->any_grid ? SIM_LAUNCH_ANY_GRID : 0u) |
-            (launch->unchecked ? SIM_LAUNCH_NO_RACES | SIM_LAUNCH_NO_UNINIT : 0u) |
-            (device->recording && !device->collecting ? SIM_LAUNCH_STATEMENTS : 0u) |
-            (device->recording && device->tracing && device->tracing->caches ? SIM_LAUNCH_CACHES
-                                                                             : 0u),
+        .flags = launch_flags(device, launch),
         .arrays = arrays,
         .array_count = launch->array_count,
         .host_threads = (unsigned)host_threads(),

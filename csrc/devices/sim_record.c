@@ -125,12 +125,10 @@ enum status sim_record_report(const struct sim_record *record, device_report_fun
     const struct sim_delay *sim_delays;
     const size_t delay_count = sim_report_delays(record->report, &sim_delays);
     struct device_delay *delays = calloc(delay_count + 1, sizeof *delays);
+    enum status status = STATUS_OK;
     if (!lines || !findings || !instructions || !delays) {
-        free(delays);
-        free(lines);
-        free(findings);
-        free(instructions);
-        return status_fail(STATUS_NO_HOST_MEMORY, "sim: no memory for a report");
+        status = status_fail(STATUS_NO_HOST_MEMORY, "sim: no memory for a report");
+        goto done;
     }
     for (size_t i = 0; i < line_count; i++)
         lines[i] = line_of(&sim_lines[i]);
@@ -172,9 +170,10 @@ enum status sim_record_report(const struct sim_record *record, device_report_fun
         .delay_count = delay_count,
     };
     each(state, &report);
+done:
     free(delays);
     free(lines);
     free(findings);
     free(instructions);
-    return STATUS_OK;
+    return status;
 }

@@ -14,7 +14,10 @@ enum {
     VECTOR = 16, /* bytes of a vector of rung 7 */
 };
 
-enum { X, Y, OUT, ARRAYS, STRIDED = 8, AXES = 2 /* index of their count in the numbers */ };
+enum { X, Y, OUT, ARRAYS, AXES = 2 /* index of their count in the numbers */ };
+
+/* Rungs whose launches differ. */
+enum { ONE_THREAD = 1, THREADS = 3, BLOCKS_THREADS = 4, GRID_STRIDE = 6, VECTORS = 7, STRIDED = 8 };
 
 static int64_t step_of(const struct vector_axis *axis, int array) {
     return array == X ? axis->x : array == Y ? axis->y : axis->out;
@@ -102,6 +105,48 @@ static enum status plan_strided(const struct ops_choice *choice, const struct op
     return STATUS_OK;
 }
 
+/* The grid of a rung for contiguous arrays. */
+static enum status plan_grid(const struct ops_queue *queue, const struct ops_choice *choice,
+                             const struct reg_rung *rung, uint64_t n, struct ops_step *step) {
+    uint64_t block = choice->block, blocks = ceil_div(n, block ? block : 1);
+    if (rung->number == ONE_THREAD) {
+        blocks = 1;
+    } else if (rung->number == THREADS) {
+        block = n;
+        blocks = 1;
+    } else if (rung->number == GRID_STRIDE) {
+        const uint64_t resident = (uint64_t)queue->info.multiprocessors *
+                                  (unsigned)queue->info.threads_per_multiprocessor / block;
+        blocks = blocks < resident ? blocks : resident;
+    } else if (rung->number == VECTORS) {
+        const uint64_t vectors = ops_tuned(choice, OPS_TUNING_add_vectors);
+        step->values[step->value_count++] = vectors;
+        const uint64_t items = vectors * VECTOR / dtype_size(choice->signature->items) * block;
+        blocks = ceil_div(n, items); /* at least one, for elements outside vectors */
+    }
+    if (block > BLOCK_MAX)
+        return status_fail(
+            STATUS_UNFIT,
+            "variant: rung '%s' has one block, of at most %d threads, and cannot process "
+            "%llu elements; use variant='bounds'",
+            rung->name, BLOCK_MAX, (unsigned long long)n);
+    if (rung->number == BLOCKS_THREADS && n % block)
+        return status_fail(
+            STATUS_UNFIT,
+            "variant: rung '%s' requires a multiple of its block's %llu threads, not %llu "
+            "elements; use variant='bounds', or a block that divides them",
+            rung->name, (unsigned long long)block, (unsigned long long)n);
+    if (blocks > GRID_MAX)
+        return status_fail(
+            STATUS_UNFIT,
+            "variant: rung '%s' cannot process %llu elements: a grid has at most %d blocks; "
+            "use variant='grid-stride'",
+            rung->name, (unsigned long long)n, GRID_MAX);
+    step->grid[0] = (unsigned)blocks;
+    step->block[0] = (unsigned)block;
+    return STATUS_OK;
+}
+
 enum status ops_vector_plan(struct ops_queue *queue, const struct ops_choice *choice,
                             const struct ops_problem *problem, struct ops_plan *plan) {
     const uint64_t n = problem->numbers[0], axes = problem->numbers[AXES];
@@ -133,42 +178,5 @@ enum status ops_vector_plan(struct ops_queue *queue, const struct ops_choice *ch
                            "variant: rung '%s' requires contiguous arrays of one shape; use "
                            "variant='strided'",
                            rung->name);
-
-    uint64_t block = choice->block, blocks = ceil_div(n, block ? block : 1);
-    if (rung->number == 1) {
-        blocks = 1;
-    } else if (rung->number == 3) {
-        block = n;
-        blocks = 1;
-    } else if (rung->number == 6) {
-        const uint64_t resident = (uint64_t)queue->info.multiprocessors *
-                                  (unsigned)queue->info.threads_per_multiprocessor / block;
-        blocks = blocks < resident ? blocks : resident;
-    } else if (rung->number == 7) {
-        const uint64_t vectors = ops_tuned(choice, OPS_TUNING_add_vectors);
-        step->values[step->value_count++] = vectors;
-        const uint64_t items = vectors * VECTOR / dtype_size(choice->signature->items) * block;
-        blocks = ceil_div(n, items); /* at least one, for elements outside vectors */
-    }
-    if (block > BLOCK_MAX)
-        return status_fail(
-            STATUS_UNFIT,
-            "variant: rung '%s' has one block, of at most %d threads, and cannot process "
-            "%llu elements; use variant='bounds'",
-            rung->name, BLOCK_MAX, (unsigned long long)n);
-    if (rung->number == 4 && n % block)
-        return status_fail(
-            STATUS_UNFIT,
-            "variant: rung '%s' requires a multiple of its block's %llu threads, not %llu "
-            "elements; use variant='bounds', or a block that divides them",
-            rung->name, (unsigned long long)block, (unsigned long long)n);
-    if (blocks > GRID_MAX)
-        return status_fail(
-            STATUS_UNFIT,
-            "variant: rung '%s' cannot process %llu elements: a grid has at most %d blocks; "
-            "use variant='grid-stride'",
-            rung->name, (unsigned long long)n, GRID_MAX);
-    step->grid[0] = (unsigned)blocks;
-    step->block[0] = (unsigned)block;
-    return STATUS_OK;
+    return plan_grid(queue, choice, rung, n, step);
 }

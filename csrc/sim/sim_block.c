@@ -283,6 +283,26 @@ int sim_block_stuck(struct sim_worker *w, struct sim_block *block) {
     return deadlock(w, block);
 }
 
+/* No warp of the block can proceed by itself. Returns SIM_RUN_FAILED for a deadlock, TURN_OVER if
+ * another block may change that, else SIM_RUN_DONE: the warps go on waiting. */
+static int all_yield(struct sim_worker *w, struct sim_block *block, struct sim_warp *warp) {
+    block->idle_rounds++;
+    if (block->copies_in && sim_copies_count(w, block, SIM_NO_SLOT))
+        return SIM_RUN_FAILED;
+    if (w->run->kernel->communicates && w->run->total_blocks > 1) {
+        block->next_warp++;
+        return SIM_RUN_TURN_OVER;
+    }
+    if (block->idle_rounds <= STALL_ROUNDS)
+        return SIM_RUN_DONE;
+    if (!sim_barrier_overdue(w, block))
+        sim_find(
+            w, warp, warp->splits[0].stack[warp->splits[0].depth - 1].pc, 0, SIM_FIND_DEADLOCK, 0,
+            NULL,
+            "every warp of the block waits in a loop for a value that nobody changes any more");
+    return SIM_RUN_FAILED;
+}
+
 static int run_block(struct sim_worker *w, struct sim_block *block) {
     uint32_t yields = 0, runnable = 0, idle = 0;
     if (!begin(w, block))
@@ -321,24 +341,11 @@ static int run_block(struct sim_worker *w, struct sim_block *block) {
             runnable = 0;
             for (uint32_t i = 0; i < block->warp_count; i++)
                 runnable += !block->warps[i].done && !sim_warp_blocked(&block->warps[i]);
-            if (yields >= runnable) { /* no warp of this block can proceed by itself */
+            if (yields >= runnable) {
                 yields = 0;
-                block->idle_rounds++;
-                if (block->copies_in && sim_copies_count(w, block, SIM_NO_SLOT))
-                    return SIM_RUN_FAILED;
-                if (w->run->kernel->communicates && w->run->total_blocks > 1) {
-                    block->next_warp++;
-                    return SIM_RUN_TURN_OVER;
-                }
-                if (block->idle_rounds > STALL_ROUNDS) {
-                    if (sim_barrier_overdue(w, block))
-                        return SIM_RUN_FAILED;
-                    sim_find(w, warp, warp->splits[0].stack[warp->splits[0].depth - 1].pc, 0,
-                             SIM_FIND_DEADLOCK, 0, NULL,
-                             "every warp of the block waits in a loop for a value that nobody "
-                             "changes any more");
-                    return SIM_RUN_FAILED;
-                }
+                const int result = all_yield(w, block, warp);
+                if (result != SIM_RUN_DONE)
+                    return result;
             }
         } else {
             block->idle_rounds = 0;

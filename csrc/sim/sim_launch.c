@@ -140,6 +140,58 @@ static struct sim_block *pick(struct sim_run *run) {
                                                                        : run->resident_limit);
 }
 
+/* No block may run now: waits for a change, 20 ms at most, and polls. The lock is held before and
+ * after. */
+static void wait_for_change(struct sim_worker *w) {
+    struct sim_run *run = w->run;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 20000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    pthread_cond_timedwait(&run->changed, &run->lock, &until);
+    pthread_mutex_unlock(&run->lock);
+    w->polled = SIM_POLL_STEPS;
+    w->block = NULL; /* another worker may be running it */
+    const int stopped = sim_run_poll(w, 0, 1);
+    pthread_mutex_lock(&run->lock);
+    if (stopped)
+        sim_launch_fail(run, w);
+}
+
+/* A block has ended. If it never needed the token, the next block in the ring is unaffected. */
+static void end_block(struct sim_worker *w, struct sim_block *block) {
+    struct sim_run *run = w->run;
+    sim_launch_end(w, block);
+    if (run->token == block) {
+        pass_token(run, block, 0);
+        if (run->token == block) /* it was the only one */
+            run->token = NULL;
+    }
+    sim_launch_remove(run, block);
+    if (run->kernel->communicates && !run->token && run->ring) {
+        run->token = run->ring;
+        __atomic_store_n(&run->ring->has_token, 1, __ATOMIC_RELEASE);
+        run->ring->wants_token = 0;
+    }
+}
+
+/* A block's turn is over; `wrote`: the worker has stored since it began. */
+static void end_turn(struct sim_worker *w, struct sim_block *block, int wrote) {
+    struct sim_run *run = w->run;
+    if (!block->has_token) { /* it ran its turn ahead: nothing is left to run */
+        block->turn_left = 0;
+        block->wants_token = 1;
+        return;
+    }
+    pass_token(run, block, 1);
+    run->stalled_turns = wrote ? 0 : run->stalled_turns + 1;
+    if (run->stalled_turns > STALLED_ROUNDS * (run->ring_count + 1))
+        sim_launch_stalled(w, block);
+}
+
 static void *work(void *arg) {
     struct sim_worker *w = arg;
     struct sim_run *run = w->run;
@@ -155,21 +207,7 @@ static void *work(void *arg) {
         if (!block) {
             if (run->stop)
                 break;
-            struct timespec until;
-            clock_gettime(CLOCK_REALTIME, &until);
-            until.tv_nsec += 20000000;
-            if (until.tv_nsec >= 1000000000) {
-                until.tv_sec++;
-                until.tv_nsec -= 1000000000;
-            }
-            pthread_cond_timedwait(&run->changed, &run->lock, &until);
-            pthread_mutex_unlock(&run->lock);
-            w->polled = SIM_POLL_STEPS;
-            w->block = NULL; /* another worker may be running it */
-            int stopped = sim_run_poll(w, 0, 1);
-            pthread_mutex_lock(&run->lock);
-            if (stopped)
-                sim_launch_fail(run, w);
+            wait_for_change(w);
             continue;
         }
         block->running = 1;
@@ -182,31 +220,10 @@ static void *work(void *arg) {
         block->running = 0;
         switch (result) {
         case SIM_RUN_DONE:
-            sim_launch_end(w, block);
-            if (run->token == block) {
-                pass_token(run, block, 0);
-                if (run->token == block) /* it was the only one */
-                    run->token = NULL;
-            } else if (run->kernel->communicates) {
-                /* it never needed the token: the next block in the ring is unaffected */
-            }
-            sim_launch_remove(run, block);
-            if (run->kernel->communicates && !run->token && run->ring) {
-                run->token = run->ring;
-                __atomic_store_n(&run->ring->has_token, 1, __ATOMIC_RELEASE);
-                run->ring->wants_token = 0;
-            }
+            end_block(w, block);
             break;
         case SIM_RUN_TURN_OVER:
-            if (!block->has_token) { /* it ran its turn ahead: nothing is left to run */
-                block->turn_left = 0;
-                block->wants_token = 1;
-            } else {
-                pass_token(run, block, 1);
-                run->stalled_turns = w->writes == writes ? run->stalled_turns + 1 : 0;
-                if (run->stalled_turns > STALLED_ROUNDS * (run->ring_count + 1))
-                    sim_launch_stalled(w, block);
-            }
+            end_turn(w, block, w->writes != writes);
             break;
         case SIM_RUN_WANTS_TOKEN:
             block->wants_token = !block->has_token;
@@ -227,13 +244,10 @@ static void *work(void *arg) {
 
 enum { PREFER_L1_SHARED = 16384 }; /* of the 64 KB of a multiprocessor */
 
-static enum sim_status check_launch(struct sim_gpu *gpu, const struct sim_launch *l,
-                                    struct sim_run *run, struct sim_error *error) {
+/* Checks the grid and the block against the GPU and the kernel; multiplies the counts by theirs. */
+static enum sim_status check_sizes(const struct sim_launch *l, const struct sim_preset *p,
+                                   uint64_t *threads, uint64_t *blocks, struct sim_error *error) {
     const struct sim_kernel *k = l->kernel;
-    const struct sim_preset *p = gpu->preset;
-    uint64_t threads = 1, blocks = 1;
-    if (!k || k->module->gpu != gpu)
-        return sim_fail(error, SIM_ARGUMENT, 0, 0, "the kernel is not of this GPU");
     const int any = (l->flags & SIM_LAUNCH_ANY_GRID) != 0;
     const uint32_t grid_most[3] = {any ? INT32_MAX : p->grid_x, 65535, any ? 65535 : p->grid_z};
     const uint32_t block_most[3] = {p->threads_per_block, p->threads_per_block, 64};
@@ -250,8 +264,8 @@ static enum sim_status check_launch(struct sim_gpu *gpu, const struct sim_launch
                             "(%u, %u, %u)",
                             k->function->c_name, l->block[0], l->block[1], l->block[2], p->title,
                             block_most[0], block_most[1], block_most[2]);
-        if (!sim_multiply(threads, l->block[i], &threads) ||
-            !sim_multiply(blocks, l->grid[i], &blocks))
+        if (!sim_multiply(*threads, l->block[i], threads) ||
+            !sim_multiply(*blocks, l->grid[i], blocks))
             return sim_fail(error, SIM_ARGUMENT, 0, 0, "kernel %.120s: the grid is too large",
                             k->function->c_name);
     }
@@ -264,11 +278,24 @@ static enum sim_status check_launch(struct sim_gpu *gpu, const struct sim_launch
     unsigned most = k->function->max_threads && k->function->max_threads < p->threads_per_block
                         ? k->function->max_threads
                         : p->threads_per_block;
-    if (threads > most)
+    if (*threads > most)
         return sim_fail(
             error, SIM_ARGUMENT, 0, 0,
             "kernel %.120s: %llu threads per block are more than the %u that it or the GPU allows",
-            k->function->c_name, (unsigned long long)threads, most);
+            k->function->c_name, (unsigned long long)*threads, most);
+    return SIM_OK;
+}
+
+static enum sim_status check_launch(struct sim_gpu *gpu, const struct sim_launch *l,
+                                    struct sim_run *run, struct sim_error *error) {
+    const struct sim_kernel *k = l->kernel;
+    const struct sim_preset *p = gpu->preset;
+    uint64_t threads = 1, blocks = 1;
+    if (!k || k->module->gpu != gpu)
+        return sim_fail(error, SIM_ARGUMENT, 0, 0, "the kernel is not of this GPU");
+    const enum sim_status status = check_sizes(l, p, &threads, &blocks, error);
+    if (status)
+        return status;
     run->shared_bytes = k->shared_bytes + l->shared_bytes;
     const uint64_t shared_bytes = run->shared_bytes - k->reserved_bytes;
     struct sim_preset split = *p;
@@ -460,9 +487,33 @@ static void close_run(struct sim_run *run) {
     pthread_mutex_destroy(&run->find_lock);
 }
 
+static void begin_run(struct sim_run *run, struct sim_gpu *gpu, const struct sim_launch *launch) {
+    const uint64_t now = sim_now_ns();
+    const int races = !(launch->flags & SIM_LAUNCH_NO_RACES);
+    *run = (struct sim_run){
+        .gpu = gpu,
+        .preset = gpu->preset,
+        .kernel = launch->kernel,
+        .launch = launch,
+        .check_races = races,
+        .in_step = races && gpu->preset->cc < SIM_CC_VOLTA,
+        .check_uninit = !(launch->flags & SIM_LAUNCH_NO_UNINIT),
+        .collect = (launch->flags & SIM_LAUNCH_COLLECT) != 0,
+        .by_value = (launch->flags & SIM_LAUNCH_BY_VALUE) != 0,
+        .wide = sim_lanes_wide(),
+        .launch_number = ++gpu->launches,
+        .last_poll = now,
+        .began = now,
+        .last_end = now,
+    };
+    pthread_mutex_init(&run->lock, NULL);
+    pthread_mutex_init(&run->find_lock, NULL);
+    pthread_cond_init(&run->changed, NULL);
+}
+
 enum sim_status sim_launch(struct sim_gpu *gpu, const struct sim_launch *launch,
                            struct sim_report **out, struct sim_error *error) {
-    struct sim_run run = {0};
+    struct sim_run run;
     struct sim_report *report = NULL;
     struct sim_worker *workers = NULL;
     unsigned count = launch->host_threads ? launch->host_threads : 1;
@@ -470,21 +521,7 @@ enum sim_status sim_launch(struct sim_gpu *gpu, const struct sim_launch *launch,
     if (out)
         *out = NULL;
     pthread_mutex_lock(&gpu->lock);
-    run.gpu = gpu;
-    run.preset = gpu->preset;
-    run.kernel = launch->kernel;
-    run.launch = launch;
-    run.check_races = !(launch->flags & SIM_LAUNCH_NO_RACES);
-    run.in_step = run.check_races && gpu->preset->cc < SIM_CC_VOLTA;
-    run.check_uninit = !(launch->flags & SIM_LAUNCH_NO_UNINIT);
-    run.collect = (launch->flags & SIM_LAUNCH_COLLECT) != 0;
-    run.by_value = (launch->flags & SIM_LAUNCH_BY_VALUE) != 0;
-    run.wide = sim_lanes_wide();
-    run.launch_number = ++gpu->launches;
-    run.last_poll = run.began = run.last_end = sim_now_ns();
-    pthread_mutex_init(&run.lock, NULL);
-    pthread_mutex_init(&run.find_lock, NULL);
-    pthread_cond_init(&run.changed, NULL);
+    begin_run(&run, gpu, launch);
     count = launch->seed || launch->delays ? 1 : count > 64 ? 64 : count;
     if ((status = check_launch(gpu, launch, &run, error)) || (status = check_memory(&run, error)) ||
         (status = open_run(&run, error)))

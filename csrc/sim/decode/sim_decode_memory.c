@@ -458,6 +458,61 @@ static enum sim_status second_address(struct sim_decoder *d, const struct sim_op
     return sim_extra(d, (uint32_t)((uint64_t)a.offset >> 32), NULL);
 }
 
+/* cp.async.commit_group, .wait_group and .wait_all, of either kind */
+static enum sim_status decode_groups(struct sim_decoder *d) {
+    const struct sim_operand *o = d->s->operands;
+    const int group = sim_part(d, "wait_group");
+    enum sim_status status = sim_operands(d, (uint32_t)group, (uint32_t)group);
+    if (status)
+        return status;
+    if (group && (o[0].kind != SIM_O_INT || o[0].bits > INT32_MAX))
+        return sim_malformed(d, "the groups that may be pending are a small constant");
+    return sim_emit(d, &(struct sim_insn){
+                           .op = SIM_OP_CPWAIT,
+                           .class = SIM_CLASS_BARRIER,
+                           .sub = group                     ? SIM_WAIT_GROUP
+                                  : sim_part(d, "wait_all") ? SIM_WAIT_ALL
+                                                            : SIM_WAIT_COMMIT,
+                           .vec = (uint8_t)sim_part(d, "bulk"),
+                           .scope = (uint8_t)sim_part(d, "read"),
+                           .imm = group ? (int64_t)o[0].bits : 0,
+                       });
+}
+
+/* cp.async.mbarrier.arrive: the copies in flight arrive at the mbarrier */
+static enum sim_status decode_copies_arrive(struct sim_decoder *d) {
+    struct sim_insn in = {.op = SIM_OP_MBAR,
+                          .sub = SIM_MBAR_CPASYNC,
+                          .vec = (uint8_t)sim_part(d, "noinc"),
+                          .dsize = 8,
+                          .dst = SIM_NO_SLOT,
+                          .b = SIM_NO_SLOT};
+    enum sim_status status = sim_operands(d, 1, 1);
+    if (status || (status = memory_operand(d, &d->s->operands[0], &in)))
+        return status;
+    in.class = SIM_CLASS_BARRIER;
+    return sim_emit(d, &in);
+}
+
+/* The rest of cp.async.bulk: `in` has the first address. */
+static enum sim_status decode_bulk(struct sim_decoder *d, struct sim_insn *in) {
+    const struct sim_operand *o = d->s->operands;
+    uint32_t slot = SIM_NO_SLOT;
+    enum sim_status status;
+    /* the order of the two spaces in the mnemonic is the direction */
+    in->sub = sim_part_at(d, 3, "global")   ? SIM_BULK_OUT
+              : sim_part_at(d, 4, "global") ? SIM_BULK_IN
+                                            : SIM_BULK_WITHIN;
+    in->space = in->sub == SIM_BULK_OUT ? SIM_S_GLOBAL : SIM_S_SHARED;
+    if ((status = sim_source(d, &o[2], SIM_T_U32, &slot)) || (status = sim_extra(d, 0, &in->ext)) ||
+        (status = sim_extra(d, slot, NULL)) || (status = second_address(d, &o[1])))
+        return status;
+    if (in->sub != SIM_BULK_OUT &&
+        ((status = sim_operands(d, 4, 5)) || (status = second_address(d, &o[3]))))
+        return status;
+    return sim_emit(d, in);
+}
+
 /* extra: size, slot of the source size or none, then the second address, and a third for bulk
  * copies */
 enum sim_status sim_decode_cp(struct sim_decoder *d) {
@@ -473,66 +528,20 @@ enum sim_status sim_decode_cp(struct sim_decoder *d) {
         in.class = SIM_CLASS_MOVE;
         return sim_emit(d, &in);
     }
-    if (sim_part(d, "commit_group") || sim_part(d, "wait_group") || sim_part(d, "wait_all")) {
-        const int group = sim_part(d, "wait_group");
-        in.op = SIM_OP_CPWAIT;
-        in.class = SIM_CLASS_BARRIER;
-        in.sub = group ? SIM_WAIT_GROUP : sim_part(d, "wait_all") ? SIM_WAIT_ALL : SIM_WAIT_COMMIT;
-        in.vec = (uint8_t)sim_part(d, "bulk");
-        in.scope = (uint8_t)sim_part(d, "read");
-        if ((status = sim_operands(d, (uint32_t)group, (uint32_t)group)) != SIM_OK)
-            return status;
-        if (group && (o[0].kind != SIM_O_INT || o[0].bits > INT32_MAX))
-            return sim_malformed(d, "the groups that may be pending are a small constant");
-        in.imm = group ? (int64_t)o[0].bits : 0;
-        return sim_emit(d, &in);
-    }
-    if (sim_part(d, "mbarrier")) {
-        if ((status = sim_operands(d, 1, 1)) != SIM_OK)
-            return status;
-        in.op = SIM_OP_MBAR;
-        in.sub = SIM_MBAR_CPASYNC;
-        in.vec = (uint8_t)sim_part(d, "noinc");
-        in.dst = in.b = SIM_NO_SLOT;
-        in.dsize = 8;
-        in.class = SIM_CLASS_BARRIER;
-        if ((status = memory_operand(d, &o[0], &in)) != SIM_OK)
-            return status;
-        in.class = SIM_CLASS_BARRIER;
-        return sim_emit(d, &in);
-    }
-    int bulk = sim_part(d, "bulk");
-    if ((status = sim_operands(d, 3, 5)) != SIM_OK)
-        return status;
-    if ((status = address_of(d, &o[0], &a)) != SIM_OK)
+    if (sim_part(d, "commit_group") || sim_part(d, "wait_group") || sim_part(d, "wait_all"))
+        return decode_groups(d);
+    if (sim_part(d, "mbarrier"))
+        return decode_copies_arrive(d);
+    const int bulk = sim_part(d, "bulk");
+    if ((status = sim_operands(d, 3, 5)) || (status = address_of(d, &o[0], &a)))
         return status;
     in.op = bulk ? SIM_OP_BULK : SIM_OP_CPASYNC;
     in.class = SIM_CLASS_GLOBAL;
     in.a = a.base;
     in.dst2 = a.flags;
     in.imm = a.offset;
-    if (bulk) {
-        /* the order of the two spaces in the mnemonic is the direction */
-        in.sub = sim_part_at(d, 3, "global")   ? SIM_BULK_OUT
-                 : sim_part_at(d, 4, "global") ? SIM_BULK_IN
-                                               : SIM_BULK_WITHIN;
-        in.space = in.sub == SIM_BULK_OUT ? SIM_S_GLOBAL : SIM_S_SHARED;
-        if ((status = sim_source(d, &o[2], SIM_T_U32, &slot)) != SIM_OK)
-            return status;
-        if ((status = sim_extra(d, 0, &in.ext)) != SIM_OK)
-            return status;
-        if ((status = sim_extra(d, slot, NULL)) != SIM_OK)
-            return status;
-        if ((status = second_address(d, &o[1])) != SIM_OK)
-            return status;
-        if (in.sub != SIM_BULK_OUT) {
-            if ((status = sim_operands(d, 4, 5)) != SIM_OK)
-                return status;
-            if ((status = second_address(d, &o[3])) != SIM_OK)
-                return status;
-        }
-        return sim_emit(d, &in);
-    }
+    if (bulk)
+        return decode_bulk(d, &in);
     if (o[2].kind != SIM_O_INT || (o[2].bits != 4 && o[2].bits != 8 && o[2].bits != 16))
         return sim_malformed(d, "cp.async copies 4, 8 or 16 bytes");
     if (d->s->count > 3) {
@@ -548,11 +557,8 @@ enum sim_status sim_decode_cp(struct sim_decoder *d) {
         }
     }
     in.space = SIM_S_SHARED;
-    if ((status = sim_extra(d, (uint32_t)o[2].bits, &in.ext)) != SIM_OK)
-        return status;
-    if ((status = sim_extra(d, slot, NULL)) != SIM_OK)
-        return status;
-    if ((status = second_address(d, &o[1])) != SIM_OK)
+    if ((status = sim_extra(d, (uint32_t)o[2].bits, &in.ext)) ||
+        (status = sim_extra(d, slot, NULL)) || (status = second_address(d, &o[1])))
         return status;
     return sim_emit(d, &in);
 }

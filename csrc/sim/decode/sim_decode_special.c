@@ -201,8 +201,44 @@ static enum sim_status direct_call(struct sim_decoder *d, const struct sim_parse
     return status ? status : take_results(d, returns, callee, results);
 }
 
+/* A call of vprintf or __assertfail. */
+static enum sim_status system_call(struct sim_decoder *d, struct sim_name name,
+                                   const struct sim_operand *returns,
+                                   const struct sim_operand *arguments) {
+    const int prints = sim_name_is(name, "vprintf");
+    struct sim_insn in = {.op = SIM_OP_SYSCALL,
+                          .class = SIM_CLASS_CONTROL,
+                          .sub = prints ? SIM_CALL_VPRINTF : SIM_CALL_ASSERT,
+                          .b = SIM_NO_SLOT};
+    enum sim_status status = SIM_OK;
+    if (!prints && !sim_name_is(name, "__assertfail"))
+        return sim_refuse(d, "a call of '%.*s', which has no body", sim_shown(name), name.text);
+    if (returns && returns->count)
+        status = argument(d, &returns->items[0], 4, &in.b);
+    if (status)
+        return status;
+    if (prints) { /* address of the format, and above it the arguments' */
+        uint32_t places[2];
+        if (!arguments || arguments->count != 2)
+            return sim_malformed(d, "vprintf takes a format and its arguments' address");
+        for (uint32_t n = 0; n < 2; n++)
+            if ((status = argument(d, &arguments->items[n], 8, &places[n])) != SIM_OK)
+                return status;
+        in.imm = (int64_t)((uint64_t)places[1] << 32 | places[0]);
+        return sim_emit(d, &in);
+    }
+    uint32_t place = 0, *index = &in.ext; /* addresses of the expression, the file and the line */
+    if (!arguments || arguments->count != 5)
+        return sim_malformed(
+            d, "__assertfail takes an expression, a file, a line, a function and a size");
+    for (uint32_t n = 0; n < 3; n++, index = NULL)
+        if ((status = argument(d, &arguments->items[n], n < 2 ? 8 : 4, &place)) ||
+            (status = sim_extra(d, place, index)))
+            return status;
+    return sim_emit(d, &in);
+}
+
 static enum sim_status decode_call(struct sim_decoder *d) {
-    struct sim_insn in = {0};
     const struct sim_operand *o = d->s->operands, *returns = NULL, *arguments = NULL;
     enum sim_status status = sim_operands(d, 1, 4);
     if (status)
@@ -219,41 +255,13 @@ static enum sim_status decode_call(struct sim_decoder *d) {
     if (i < d->s->count && o[i].kind == SIM_O_LIST)
         arguments = &o[i++];
     struct sim_function *callee = sim_module_function(d->module, name.text, name.length);
-    in.class = SIM_CLASS_CONTROL;
     if (!callee)
         return sim_malformed(d, "a call of '%.*s', which is not declared", sim_shown(name),
                              name.text);
     if (!callee->has_body && (sim_name_is(name, "malloc") || sim_name_is(name, "free")))
         return decode_heap(d, name, returns, arguments);
-    if (!callee->has_body) {
-        in.op = SIM_OP_SYSCALL;
-        in.sub = sim_name_is(name, "vprintf") ? SIM_CALL_VPRINTF : SIM_CALL_ASSERT;
-        if (in.sub != SIM_CALL_VPRINTF && !sim_name_is(name, "__assertfail"))
-            return sim_refuse(d, "a call of '%.*s', which has no body", sim_shown(name), name.text);
-        in.b = SIM_NO_SLOT;
-        if (returns && returns->count)
-            if ((status = argument(d, &returns->items[0], 4, &in.b)) != SIM_OK)
-                return status;
-        if (in.sub == SIM_CALL_VPRINTF) { /* address of the format, and above it the arguments' */
-            uint32_t places[2];
-            if (!arguments || arguments->count != 2)
-                return sim_malformed(d, "vprintf takes a format and its arguments' address");
-            for (uint32_t n = 0; n < 2; n++)
-                if ((status = argument(d, &arguments->items[n], 8, &places[n])) != SIM_OK)
-                    return status;
-            in.imm = (int64_t)((uint64_t)places[1] << 32 | places[0]);
-        } else { /* addresses of the expression, the file and the line */
-            uint32_t place = 0, *index = &in.ext;
-            if (!arguments || arguments->count != 5)
-                return sim_malformed(d, "__assertfail takes an expression, a file, a line, a "
-                                        "function and a size");
-            for (uint32_t n = 0; n < 3; n++, index = NULL)
-                if ((status = argument(d, &arguments->items[n], n < 2 ? 8 : 4, &place)) ||
-                    (status = sim_extra(d, place, index)))
-                    return status;
-        }
-        return sim_emit(d, &in);
-    }
+    if (!callee->has_body)
+        return system_call(d, name, returns, arguments);
     if (!callee->parsed || callee->is_entry)
         return sim_refuse(d, "a call of the kernel '%.*s'", sim_shown(name), name.text);
     const struct sim_code_function *cf = &d->kernel->functions[callee->parsed->index];

@@ -48,6 +48,25 @@ static enum sim_status file_directive(struct sim_parser *parser) {
     return SIM_OK;
 }
 
+/* The numbers of .maxntid, .reqntid, .reqnctapercluster or .maxnreg: up to three of them, and their
+ * product. Larger ones are 4,096. */
+static enum sim_status read_bounds(struct sim_parser *parser, uint32_t block[3],
+                                   uint64_t *product) {
+    const struct sim_token *token = &parser->lexer.token;
+    enum sim_status status = SIM_OK;
+    uint32_t given = 0;
+    *product = 1;
+    while (!status && token->kind == SIM_TOK_INT) {
+        if (given < 3)
+            block[given++] = token->bits > 4096 ? 4096 : (uint32_t)token->bits;
+        if (!sim_multiply(*product, token->bits, product) || *product > 4096)
+            *product = 4096;
+        if ((status = sim_parse_next(parser)) == SIM_OK && sim_parse_is(parser, ','))
+            status = sim_parse_next(parser);
+    }
+    return status;
+}
+
 /* .entry name (...) ... { } or .func (...) name (...) ... { } or ; */
 static enum sim_status function_directive(struct sim_parser *parser, int is_entry) {
     struct sim_module *module = parser->module;
@@ -79,16 +98,9 @@ static enum sim_status function_directive(struct sim_parser *parser, int is_entr
         int registers = !depth && sim_parse_word_is(parser, ".maxnreg");
         status = sim_parse_next(parser);
         if (!status && (threads || cluster || registers)) {
-            uint64_t product = 1;
-            uint32_t block[3] = {1, 1, 1}, given = 0;
-            while (!status && token->kind == SIM_TOK_INT) {
-                if (given < 3)
-                    block[given++] = token->bits > 4096 ? 4096 : (uint32_t)token->bits;
-                if (!sim_multiply(product, token->bits, &product) || product > 4096)
-                    product = 4096;
-                if ((status = sim_parse_next(parser)) == SIM_OK && sim_parse_is(parser, ','))
-                    status = sim_parse_next(parser);
-            }
+            uint64_t product;
+            uint32_t block[3] = {1, 1, 1};
+            status = read_bounds(parser, block, &product);
             if (registers)
                 f->max_registers = (unsigned)product;
             else if (cluster)
