@@ -50,6 +50,9 @@ enum {
     REGISTERS = 4,            /* of sums */
     ROOM = 64,                /* elements that REGISTERS vectors may read past a group */
     TASK_ADDITIONS = 1 << 18, /* at least */
+    TURNED = 64,              /* short rows whose equal elements are neighbours, */
+    TURNED_ROW = 64,          /* with this many elements at most, */
+    TURNED_WIDTH = 3,         /* and windows this many times as wide, at least */
 };
 
 enum mode { CONSTANT, NEAREST, REFLECT, MIRROR, WRAP }; /* as in stencil1d.cu */
@@ -150,6 +153,10 @@ typedef void simd_group(const struct stencil *s, int64_t output, int64_t count, 
                         struct cpu_worker *worker);
 typedef void simd_rows(const struct stencil *s, int64_t rows);
 
+static bool is_turned(const struct stencil *s) {
+    return s->n <= TURNED_ROW && s->width <= TAPS && s->width >= TURNED_WIDTH * s->outputs;
+}
+
 /* window_...: `count` inputs from index `first` on; sums_...: a group, by its add_ function. */
 #define SIMD_BODY(op, items, acc)                                                                  \
     CPU_INLINE void window_##op##_##items##_##acc(                                                 \
@@ -182,6 +189,33 @@ typedef void simd_rows(const struct stencil *s, int64_t rows);
         for (int64_t r = 0; r < rows; r++)                                                         \
             for (int64_t j = 0; j < s->outputs; j++)                                               \
                 *out++ = STORE_##items##_##acc((type_##acc)sums[r * pitch + j]);                   \
+    }                                                                                              \
+    /* At most TURNED rows, one a lane: a short row's window repeats its elements. */              \
+    CPU_INLINE void turned_##op##_##items##_##acc(const struct stencil *s, int64_t rows,           \
+                                                  add_##op##_##items##_##acc add) {                \
+        const type_##items *in = s->in;                                                            \
+        const wrapping_##acc *weights = s->weights;                                                \
+        type_##items *out = s->out;                                                                \
+        const int64_t n = s->n, width = s->width, left = s->first - s->before;                     \
+        wrapping_##acc turned[(TURNED_ROW + 1) * TURNED + ROOM] = {                                \
+            0}; /* the last: the constant */                                                       \
+        int64_t from[TURNED_ROW + TAPS];                                                           \
+        for (int64_t k = 0; k < s->outputs + width - 1; k++) {                                     \
+            const int64_t at = inside(left + k, n, s->mode);                                       \
+            from[k] = (at < 0 ? n : at) * TURNED;                                                  \
+        }                                                                                          \
+        for (int64_t r = 0; r < rows; r++, in += n) {                                              \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                turned[i * TURNED + r] = (wrapping_##acc)(type_##acc)in[i];                        \
+            turned[n * TURNED + r] = (wrapping_##acc) * (const type_##acc *)s->beyond;             \
+        }                                                                                          \
+        for (int64_t j = 0; j < s->outputs; j++) {                                                 \
+            wrapping_##acc sums[TURNED + ROOM] = {0};                                              \
+            for (int64_t k = 0; k < width; k++)                                                    \
+                add(turned + from[j + k], WEIGHTS_##op(weights, k), 1, TURNED, sums);              \
+            for (int64_t r = 0; r < rows; r++)                                                     \
+                out[r * s->outputs + j] = STORE_##items##_##acc((type_##acc)sums[r]);              \
+        }                                                                                          \
     }                                                                                              \
     CPU_INLINE void sums_##op##_##items##_##acc(                                                   \
         const struct stencil *s, int64_t output, int64_t count, bool stream,                       \
@@ -243,7 +277,10 @@ typedef void simd_rows(const struct stencil *s, int64_t rows);
     }                                                                                             \
     target static void rows_##op##_##items##_##acc##_##isa(const struct stencil *s,               \
                                                            int64_t rows) {                        \
-        short_##op##_##items##_##acc(s, rows, add_##op##_##items##_##acc##_##isa);                \
+        if (is_turned(s))                                                                         \
+            turned_##op##_##items##_##acc(s, rows, add_##op##_##items##_##acc##_##isa);           \
+        else                                                                                      \
+            short_##op##_##items##_##acc(s, rows, add_##op##_##items##_##acc##_##isa);            \
     }
 CPU_STENCIL1D_SIGNATURES(SIMD_BODY)
 
@@ -320,7 +357,10 @@ static enum status simd_by(struct device *device, const struct worker *worker,
         .stencil = s, .worker = worker, .per_row = (s->outputs - 1) / GROUP + 1};
     groups.count = groups.per_row * s->rows;
     groups.per_task = TASK_ADDITIONS / smaller(TASK_ADDITIONS, GROUP * width);
-    if (s->rows > 1 && width <= TAPS && s->outputs + width - 1 <= GROUP / 2) {
+    if (s->rows > 1 && is_turned(s)) {
+        groups.rows = TURNED;
+        groups.count = (s->rows - 1) / TURNED + 1;
+    } else if (s->rows > 1 && width <= TAPS && s->outputs + width - 1 <= GROUP / 2) {
         groups.rows = GROUP / (s->outputs + width - 1);
         groups.count = (s->rows - 1) / groups.rows + 1;
     } else if (s->outputs < GROUP) {
