@@ -5,7 +5,7 @@
 #include "sim_device.h"
 
 #include "../devices.h"
-#include "../host_threads.h"
+#include "../host/host_threads.h"
 #include "../sim/sim.h"
 #include "sim_home.h"
 #include "sim_progress.h"

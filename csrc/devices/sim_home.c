@@ -4,7 +4,7 @@
  */
 #include "sim_home.h"
 
-#include "../host_memory.h"
+#include "../host/host_memory.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* ops_plan.c: calls the planner of a call's family, and runs calls whose output is an array. Knows
  * no kernel. */
-#include "../host_memory.h"
+#include "../host/host_memory.h"
 #include "ops.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "py_core.h"
 
 #include "../devices.h"
-#include "../host_threads.h"
+#include "../host/host_threads.h"
 
 #include <string.h>
 

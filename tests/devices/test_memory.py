@@ -97,7 +97,7 @@ def test_large_module_variables_are_refused():
 # --- the host's free memory, as files of a folder
 
 DRIVER = """
-#include "host_memory.h"
+#include "host/host_memory.h"
 #include <inttypes.h>
 #include <stdio.h>
 int main(int count, char **names) {
@@ -114,7 +114,7 @@ def left(tmp_path_factory):
         pytest.skip("no C compiler, or no source tree")
     folder = tmp_path_factory.mktemp("left")
     (folder / "main.c").write_text(DRIVER)
-    sources = [folder / "main.c", CSRC / "host_memory.c", CSRC / "host_cgroup.c"]
+    sources = [folder / "main.c", CSRC / "host" / "host_memory.c", CSRC / "host" / "host_cgroup.c"]
     command = [compiler, "-std=gnu11", "-D_GNU_SOURCE", f"-I{CSRC}"]
     subprocess.run([*command, *sources, "-o", folder / "left"], check=True)
 

@@ -106,7 +106,7 @@ def test_a_number_of_threads_that_is_none_is_an_error(value, device):
 # --- cgroups, as files of a folder
 
 DRIVER = """
-#include "host_threads.h"
+#include "host/host_threads.h"
 #include <stdio.h>
 int main(int count, char **names) {
     return count == 3 ? printf("%d", host_threads_quota(names[1], names[2])) < 0 : 2;
@@ -122,7 +122,7 @@ def quota(tmp_path_factory):
         pytest.skip("no C compiler, or no source tree")
     folder = tmp_path_factory.mktemp("quota")
     (folder / "main.c").write_text(DRIVER)
-    sources = [folder / "main.c", CSRC / "host_threads.c", CSRC / "host_cgroup.c"]
+    sources = [folder / "main.c", CSRC / "host" / "host_threads.c", CSRC / "host" / "host_cgroup.c"]
     sources.append(CSRC / "gpuopt.c")
     command = [compiler, "-std=gnu11", "-D_GNU_SOURCE", "-fopenmp", "-pthread", f"-I{CSRC}"]
     subprocess.run([*command, *sources, "-o", folder / "quota"], check=True)

@@ -3,8 +3,8 @@
  */
 #include "cpu_device.h"
 
-#include "../../host_memory.h"
-#include "../../host_threads.h"
+#include "../../host/host_memory.h"
+#include "../../host/host_threads.h"
 #include "cpu_isa.h"
 #include "cpu_kernels.h"
 #include "cpu_machine.h"

@@ -2,7 +2,7 @@
  * cache. Knows no kernel. */
 #include "cpu_machine.h"
 
-#include "../../host_threads.h"
+#include "../../host/host_threads.h"
 
 #include <pthread.h>
 #include <unistd.h>

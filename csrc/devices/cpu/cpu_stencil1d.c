@@ -30,7 +30,7 @@ RUNG(-1, "simd", "cpu_stencil1d_simd",
 /* clang-format on */
 #else
 
-#include "../../host_stream.h"
+#include "../../host/host_stream.h"
 #include "../../float_state.h"
 #include "cpu_isa.h"
 #include "cpu_kernels.h"

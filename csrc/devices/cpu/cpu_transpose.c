@@ -18,7 +18,7 @@ RUNG(-1, "simd", "cpu_transpose_simd",
 /* clang-format on */
 #else
 
-#include "../../host_stream.h"
+#include "../../host/host_stream.h"
 #include "cpu_kernels.h"
 #include "cpu_machine.h"
 #include "cpu_team.h"

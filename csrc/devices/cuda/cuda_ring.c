@@ -9,9 +9,9 @@
  */
 #include "cuda_queue.h"
 
-#include "../../host_memory.h"
-#include "../../host_stream.h"
-#include "../../host_threads.h"
+#include "../../host/host_memory.h"
+#include "../../host/host_stream.h"
+#include "../../host/host_threads.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #ifndef GPUOPT_HOST_THREADS_H
 #define GPUOPT_HOST_THREADS_H
 
-#include "gpuopt.h"
+#include "../gpuopt.h"
 
 /* GPUOPT_NUM_THREADS, else OMP_NUM_THREADS, as they were when this was first called; else OpenMP's
  * number, and no more than the calling thread's affinity mask and the cgroup's cpu quota allow. */
