@@ -68,6 +68,34 @@ def extents(
     return made
 
 
+def even(
+    shape: tuple[int, ...],
+    chunks: tuple[int, ...],
+    others: tuple[int, ...],
+    order: tuple[int, ...],
+    most: int,
+) -> list[int]:
+    """Return the extents of boxes that are long in the last axes of both arrays."""
+    if not shape:
+        return []
+    ends = dict.fromkeys((len(shape) - 1, order[-1]))  # one axis if the last one stays
+    made = [1] * len(shape)
+    for k, axis in enumerate(order):
+        made[axis] = min(shape[axis], math.lcm(chunks[axis], others[k]))
+    if math.prod(made) > most:  # no whole chunks fit
+        made = [1] * len(shape)
+    grows = True
+    while grows:
+        grows = False
+        for axis in ends:
+            if made[axis] < shape[axis] and 2 * math.prod(made) <= most:
+                made[axis] *= 2
+                grows = True
+    made = [min(n, size) for n, size in zip(shape, made, strict=True)]
+    rest = [axis for axis in (*ends, *reversed(range(len(shape)))) if made[axis] < shape[axis]]
+    return extents(shape, made, most, rest)
+
+
 def split(shape: tuple[int, ...], extent: Sequence[int], order: Sequence[int]) -> Iterator[Box]:
     """Yield the boxes of an array; the last axis in `order` runs fastest."""
     counts = [range(0, shape[axis], extent[axis]) for axis in order]

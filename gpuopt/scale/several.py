@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,15 @@ from gpuopt.families.reduce_axis import check_out
 from gpuopt.families.transpose import permutation, transpose, transpose_problem
 from gpuopt.families.vectors import add, add_problem, saxpy, saxpy_problem
 from gpuopt.scale import shards
-from gpuopt.scale.boxes import Box, Source, store
+from gpuopt.scale.boxes import Box, Source, even, split, store
 from gpuopt.scale.halo import BoxedStencil
 from gpuopt.scale.partials import Reduction
 from gpuopt.scale.threads import on_each
 from gpuopt.util.errors import DeviceError
+
+_TILED = 1 << 28  # bytes from which on devices transpose tiles, of
+_TILE = 16 << 20  # bytes, by
+_THREADS = 8  # threads of each
 
 
 def serve(family: str, arguments: dict[str, Any], options: dict[str, Any]) -> Any:
@@ -178,14 +183,29 @@ def _transpose(a: Any, axes: Any, variant: Any, out: Any, block: Any, devices: l
     transpose_problem(np.empty((1,) * x.ndim, x.dtype), order)
     shape = tuple(x.shape[k] for k in order)
     target, result = _filled(out, shape, x.dtype, [x])
+    how = {"variant": variant, "block": block}
     boxes = _slices(shape, len(devices))
+    used = devices[: len(boxes)]
+    if order and order[0] and x.nbytes >= _TILED:
+        # A slice of the result's rows is one of x's columns: strided, which one thread copies at a
+        # few GB/s. Tiles have long rows on both sides.
+        ones = (1,) * x.ndim
+        size = even(x.shape, ones, ones, order, _TILE // x.dtype.itemsize)
+        tiles = split(x.shape, size, range(x.ndim))
+        boxes = [tuple(tile[axis] for axis in order) for tile in tiles]
+        used = devices * _THREADS
+    coming, lock = iter(boxes), Lock()
 
-    def work(k: int, device: str) -> None:
-        there = tuple(boxes[k][order.index(axis)] for axis in range(x.ndim))
-        how = {"variant": variant, "block": block, "device": device}
-        store(transpose, target, boxes[k], x.dtype, x[there], order, **how)
+    def work(_: int, device: str) -> None:
+        while True:
+            with lock:
+                box = next(coming, None)
+            if box is None:
+                return
+            there = tuple(box[order.index(axis)] for axis in range(x.ndim))
+            store(transpose, target, box, x.dtype, x[there], order, **how, device=device)
 
-    on_each(work, devices[: len(boxes)])
+    on_each(work, used)
     return result()
 
 

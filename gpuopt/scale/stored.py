@@ -6,7 +6,6 @@ it is read while the block before is computed.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from gpuopt.scale.boxes import (
     bytes_of,
     chunks_of,
     count,
+    even,
     extents,
     split,
     store,
@@ -154,7 +154,7 @@ def _transpose(
     _apart(out, source, "a")
     how = {"variant": variant, "block": block, "device": device}
     most = max(1, min(limit // 6, _block_most(device)) // source.dtype.itemsize)
-    size = _even(source.shape, source.chunks, chunks_of(target), order, most)
+    size = even(source.shape, source.chunks, chunks_of(target), order, most)
     boxes = split(source.shape, size, range(len(shape)))
     total = count(source.shape, size)
     for box, read in ahead(source.read, boxes, total, progress, "transposing"):
@@ -162,34 +162,6 @@ def _transpose(
         store(transpose, target, there, source.dtype, read, order, **how)
         source.release(read)
     return target
-
-
-def _even(
-    shape: tuple[int, ...],
-    chunks: tuple[int, ...],
-    others: tuple[int, ...],
-    order: tuple[int, ...],
-    most: int,
-) -> list[int]:
-    """Return the extents of boxes that are long in the last axes of both arrays."""
-    if not shape:
-        return []
-    ends = dict.fromkeys((len(shape) - 1, order[-1]))  # one axis if the last one stays
-    made = [1] * len(shape)
-    for k, axis in enumerate(order):
-        made[axis] = min(shape[axis], math.lcm(chunks[axis], others[k]))
-    if math.prod(made) > most:  # no whole chunks fit
-        made = [1] * len(shape)
-    grows = True
-    while grows:
-        grows = False
-        for axis in ends:
-            if made[axis] < shape[axis] and 2 * math.prod(made) <= most:
-                made[axis] *= 2
-                grows = True
-    made = [min(n, size) for n, size in zip(shape, made, strict=True)]
-    rest = [axis for axis in (*ends, *reversed(range(len(shape)))) if made[axis] < shape[axis]]
-    return extents(shape, made, most, rest)
 
 
 def _stencil1d(

@@ -1,5 +1,7 @@
 """Several devices: the results of one, whatever the cut."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from conftest import kinds, several
@@ -48,6 +50,17 @@ def test_arrays_of_the_input_s_size(device, rng):
         got = gpuopt.matmul(one, other, device=two)
         assert got.shape == (one @ other).shape
         np.testing.assert_allclose(got, one @ other, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_large_transposes_run_in_tiles(device, rng, monkeypatch):
+    several_devices = import_module("gpuopt.scale.several")
+    monkeypatch.setattr(several_devices, "_TILED", 0)
+    monkeypatch.setattr(several_devices, "_TILE", 1 << 10)
+    x = rng.integers(-50, 50, (37, 5, 41)).astype(np.int16)
+    for axes in (None, (2, 0, 1), (1, 2, 0)):
+        got = gpuopt.transpose(x, axes, device=several(device, 2))
+        np.testing.assert_array_equal(got, x.transpose(axes))
 
 
 @pytest.mark.parametrize("device", kinds())
