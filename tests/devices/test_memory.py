@@ -114,8 +114,8 @@ def left(tmp_path_factory):
         pytest.skip("no C compiler, or no source tree")
     folder = tmp_path_factory.mktemp("left")
     (folder / "main.c").write_text(DRIVER)
-    sources = [folder / "main.c", CSRC / "host" / "host_memory.c", CSRC / "host" / "host_cgroup.c"]
-    command = [compiler, "-std=gnu11", "-D_GNU_SOURCE", f"-I{CSRC}"]
+    sources = [folder / "main.c", *(CSRC / "host").glob("*.c"), CSRC / "gpuopt.c"]
+    command = [compiler, "-std=gnu11", "-D_GNU_SOURCE", "-fopenmp", "-pthread", f"-I{CSRC}"]
     subprocess.run([*command, *sources, "-o", folder / "left"], check=True)
 
     def run(kib, cgroup, files):
