@@ -356,6 +356,16 @@ OPERANDS = """
 """
 
 
+def video():
+    words, then = ["u32", "s32"], ["", "add", "min", "max"]
+    for op, t in itertools.product(["vadd", "vsub", "vabsdiff", "vmin", "vmax"], then):
+        for parts in itertools.product(words, words, words, ["", "sat"]):
+            yield named(op, *parts, t), "%r0, %r1, %r2" + ", %r3" * (t != "")
+    for op, mode, t in itertools.product(["vshl", "vshr"], ["", "clamp", "wrap"], then):
+        for to, of, sat in itertools.product(words, words, ["", "sat"]):
+            yield named(op, to, of, "u32", sat, mode, t), "%r0, %r1, %r2" + ", %r3" * (t != "")
+
+
 def forms():
     """Return every (mnemonic, operands) once."""
     every = itertools.chain(
@@ -368,6 +378,7 @@ def forms():
         narrow_conversions(),
         asynchronous(),
         selections(),
+        video(),
         memory(),
         barriers(),
         textures(),

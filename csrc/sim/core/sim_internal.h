@@ -374,6 +374,26 @@ enum sim_order {
 /* clang-format on */
 enum { SIM_SMALL_RELU = 64, SIM_SMALL_FINITE = 128, SIM_SMALL_AWAY = 256, SIM_SMALL_SIGNED = 512 };
 
+/* Video instructions: how is an operation, with SIM_VIDEO_*. */
+enum {
+    SIM_VIDEO_ADD,
+    SIM_VIDEO_SUB,
+    SIM_VIDEO_DIFF,
+    SIM_VIDEO_MIN,
+    SIM_VIDEO_MAX,
+    SIM_VIDEO_SHL,
+    SIM_VIDEO_SHR,
+    SIM_VIDEO_OPS = 7,
+    SIM_VIDEO_SIGNED = 1 << 3,   /* the result */
+    SIM_VIDEO_SIGNED_A = 1 << 4, /* the operands */
+    SIM_VIDEO_SIGNED_B = 1 << 5,
+    SIM_VIDEO_SAT = 1 << 6,
+    SIM_VIDEO_WRAP = 1 << 7,
+    SIM_VIDEO_THEN_ADD = 1 << 8, /* with the third operand */
+    SIM_VIDEO_THEN_MIN = 1 << 9,
+    SIM_VIDEO_THEN_MAX = 1 << 10
+};
+
 #define SIM_NO_SLOT UINT32_MAX
 
 /* Variants that the decoder stores in sim_insn.sub. */

@@ -123,6 +123,33 @@ INLINE uint32_t to_tf32_of(float x, uint32_t how) {
     return sign | (how & SIM_SMALL_FINITE && r >= INFINITE ? (uint32_t)MOST : r);
 }
 
+/* A video instruction: how is an operation, with SIM_VIDEO_*. */
+INLINE uint32_t video(uint32_t a, uint32_t b, uint32_t c, uint32_t how) {
+    const int64_t x = how & SIM_VIDEO_SIGNED_A ? (int32_t)a : (int64_t)a,
+                  y = how & SIM_VIDEO_SIGNED_B ? (int32_t)b : (int64_t)b;
+    const uint32_t by = how & SIM_VIDEO_WRAP ? b & 31 : b > 32 ? 32 : b;
+    const uint32_t op = how & SIM_VIDEO_OPS;
+    const int64_t least = how & SIM_VIDEO_SIGNED ? INT32_MIN : 0,
+                  most = how & SIM_VIDEO_SIGNED ? INT32_MAX : (int64_t)UINT32_MAX;
+    int64_t r =
+        op == SIM_VIDEO_ADD    ? x + y
+        : op == SIM_VIDEO_SUB  ? x - y
+        : op == SIM_VIDEO_DIFF ? (x < y ? y - x : x - y)
+        : op == SIM_VIDEO_MIN  ? (x < y ? x : y)
+        : op == SIM_VIDEO_MAX  ? (x > y ? x : y)
+        : op == SIM_VIDEO_SHL
+            ? (by < 32 ? x * ((int64_t)1 << by) : (int64_t)((x > 0) - (x < 0)) * ((int64_t)1 << 62))
+            : x >> by;
+    if (how & SIM_VIDEO_SAT)
+        r = r < least ? least : r > most ? most : r;
+    if (how & (SIM_VIDEO_THEN_MIN | SIM_VIDEO_THEN_MAX)) {
+        const int64_t first = how & SIM_VIDEO_SIGNED ? (int32_t)(uint32_t)r : (int64_t)(uint32_t)r,
+                      third = how & SIM_VIDEO_SIGNED ? (int32_t)c : (int64_t)c;
+        return (uint32_t)((first < third) == !!(how & SIM_VIDEO_THEN_MIN) ? first : third);
+    }
+    return (uint32_t)r + (how & SIM_VIDEO_THEN_ADD ? c : 0);
+}
+
 /* cvt.pack: how is the number of bits, with SIM_SMALL_SIGNED. */
 INLINE uint32_t cvt_pack(int32_t a, int32_t b, uint32_t c, uint32_t how) {
     const uint32_t bits = how & 31;

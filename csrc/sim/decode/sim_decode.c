@@ -49,8 +49,12 @@ static enum sim_status move_formals(struct sim_decoder *d, struct sim_symbol **l
     enum sim_status status = SIM_OK;
     for (uint32_t i = 0; !status && i < count; i++) {
         const struct sim_symbol *reg = list[i]->in_register;
-        if (reg && reg->reg != UINT32_MAX)
-            status = sim_frame_access(d, op, reg->type, list[i]->address, d->slots[reg->reg]);
+        if (!reg || reg->reg == UINT32_MAX)
+            continue;
+        const uint32_t slot = d->slots[reg->reg];
+        status = reg->type == SIM_T_PRED
+                     ? sim_frame_predicate(d, op, list[i]->address, slot)
+                     : sim_frame_access(d, op, reg->type, list[i]->address, slot);
     }
     return status;
 }

@@ -3,7 +3,7 @@
  * sim_decode.c           functions, frames
  * sim_emit.c             helpers of all
  * sim_decode_operand.c   operands
- * sim_decode_lane.c      arithmetic; sim_decode_packed.c: packed pairs and fours
+ * sim_decode_lane.c      arithmetic; sim_decode_packed.c: packed pairs and fours, video
  * sim_decode_memory.c    memory; sim_decode_texture.c: textures and surfaces
  * sim_decode_special.c   control flow, barriers, instructions of a whole warp
  * sim_decode_compared.c  loads whose value a compare-and-swap compares
@@ -97,6 +97,9 @@ enum sim_status sim_lane(struct sim_decoder *d, const char *mnemonic, unsigned m
  * program. */
 enum sim_status sim_frame_access(struct sim_decoder *d, enum sim_op op, enum sim_type type,
                                  uint64_t offset, uint32_t slot);
+/* The same of a predicate, which is a word there. */
+enum sim_status sim_frame_predicate(struct sim_decoder *d, enum sim_op op, uint64_t offset,
+                                    uint32_t slot);
 enum sim_status sim_extra(struct sim_decoder *d, uint32_t value, uint32_t *index);
 enum sim_status sim_symbol_address(struct sim_decoder *d, const struct sim_symbol *symbol,
                                    uint64_t *address);

@@ -1,6 +1,7 @@
 /* sim_decode_packed.c: decodes arithmetic that is no single row of ops.def: conversions to and from
  * formats of 8 bits and fewer, two float32 in a register, operands of two precisions, minima of
- * three, a logic function with its predicate. Each becomes a few rows with the decoder's own names.
+ * three, a logic function with its predicate, video instructions. Each becomes a few rows with the
+ * decoder's own names.
  */
 #include "sim_decode.h"
 
@@ -231,6 +232,47 @@ static enum sim_status decode_lop3(struct sim_decoder *d) {
     return SIM_OK;
 }
 
+/* ---- video instructions of whole words ---- */
+
+static int video_op(const struct sim_decoder *d) {
+    static const char *const names[] = {"vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr"};
+    for (int i = 0; i < 7; i++)
+        if (sim_part_at(d, 0, names[i]))
+            return i;
+    return -1;
+}
+
+static enum sim_status decode_video(struct sim_decoder *d) {
+    static const enum sim_type from[] = {SIM_T_B32, SIM_T_B32, SIM_T_B32};
+    static const struct {
+        const char *part;
+        uint32_t how;
+    } parts[] = {{"sat", SIM_VIDEO_SAT},
+                 {"wrap", SIM_VIDEO_WRAP},
+                 {"add", SIM_VIDEO_THEN_ADD},
+                 {"min", SIM_VIDEO_THEN_MIN},
+                 {"max", SIM_VIDEO_THEN_MAX}};
+    const uint32_t then = SIM_VIDEO_THEN_ADD | SIM_VIDEO_THEN_MIN | SIM_VIDEO_THEN_MAX;
+    uint32_t how = (uint32_t)video_op(d);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        how |= sim_part(d, parts[i].part) ? parts[i].how : 0;
+    for (uint32_t i = 0; i < 3; i++)
+        how |= sim_part_at(d, i + 1, "s32") ? (uint32_t)SIM_VIDEO_SIGNED << i : 0;
+    if (how & then)
+        return constant_row(d, "~rvideo.b32", how, SIM_T_B32, from, 3);
+    uint32_t sources[4] = {0}, dst;
+    const struct sim_operand *o = d->s->operands;
+    enum sim_status status = sim_operands(d, 3, 3);
+    for (uint32_t i = 0; !status && i < 2; i++)
+        status = sim_source(d, &o[i + 1], SIM_T_B32, &sources[i]);
+    if (status || (status = sim_constant_slot(d, 0, 4, &sources[2])) ||
+        (status = sim_constant_slot(d, how, 4, &sources[3])) ||
+        (status = sim_target(d, &o[0], SIM_T_B32, &dst)) ||
+        (status = sim_lane(d, "~rvideo.b32", 0, dst, sources, 0)))
+        return status;
+    return sim_finish(d, &o[0], SIM_T_B32, dst);
+}
+
 sim_decode_fn sim_decode_packed(const struct sim_decoder *d) {
     const int sum =
         sim_part_at(d, 0, "add") || sim_part_at(d, 0, "sub") || sim_part_at(d, 0, "fma");
@@ -244,5 +286,7 @@ sim_decode_fn sim_decode_packed(const struct sim_decoder *d) {
         return sim_decode_three;
     if (sim_part_at(d, 0, "lop3") && d->m->count > 2)
         return decode_lop3;
+    if (video_op(d) >= 0)
+        return decode_video;
     return NULL;
 }

@@ -103,13 +103,18 @@ static enum sim_status loose_argument(struct sim_decoder *d, const struct sim_op
                                       enum sim_type type, int is_result, uint32_t *used,
                                       uint32_t *offset) {
     uint32_t slot;
+    enum sim_status status;
     *offset = d->cf->scratch + 8 * (*used)++;
     if (sim_types[type].bytes > 8 || (is_result && o->kind != SIM_O_REG && o->kind != SIM_O_SINK))
         return sim_refuse(d, "a call's argument or result of type .%s that is no .param variable",
                           sim_types[type].name);
     if (is_result)
         return SIM_OK;
-    const enum sim_status status = sim_source(d, o, type, &slot);
+    if (o->kind == SIM_O_REG && o->type == SIM_T_PRED) {
+        status = sim_predicate(d, o, &slot);
+        return status ? status : sim_frame_predicate(d, SIM_OP_ST, *offset, slot);
+    }
+    status = sim_source(d, o, type, &slot);
     return status ? status : sim_frame_access(d, SIM_OP_ST, type, *offset, slot);
 }
 
@@ -125,6 +130,12 @@ static enum sim_status take_results(struct sim_decoder *d, const struct sim_oper
         const uint32_t offset = d->cf->scratch + 8 * used++;
         if (o->kind == SIM_O_SINK)
             continue;
+        if (o->kind == SIM_O_REG && o->type == SIM_T_PRED) {
+            if ((status = sim_predicate_target(d, o, &dst)) ||
+                (status = sim_frame_predicate(d, SIM_OP_LD, offset, dst)))
+                return status;
+            continue;
+        }
         if ((status = sim_target(d, o, type, &dst)) ||
             (status = sim_frame_access(d, SIM_OP_LD, type, offset, dst)) ||
             (status = sim_finish(d, o, type, dst)))

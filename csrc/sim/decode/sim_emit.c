@@ -201,6 +201,33 @@ enum sim_status sim_frame_access(struct sim_decoder *d, enum sim_op op, enum sim
     return sim_emit(d, &in);
 }
 
+enum sim_status sim_frame_predicate(struct sim_decoder *d, enum sim_op op, uint64_t offset,
+                                    uint32_t slot) {
+    const uint32_t word = sim_temp(d);
+    uint32_t test[4] = {word}, one;
+    enum sim_status status = sim_constant_slot(d, 0, 4, &test[1]);
+    if (!status)
+        status = sim_constant_slot(d, 1, 4, &one);
+    if (!status && op == SIM_OP_LD) {
+        if (!(status = sim_frame_access(d, op, SIM_T_U32, offset, word)))
+            status = sim_lane(d, "setp.ne.u32", 0, slot, test, 1);
+        if (!status)
+            d->kernel->code[d->kernel->code_count - 1].dst2 = SIM_NO_SLOT;
+        return status;
+    }
+    const struct sim_insn in = {.op = SIM_OP_SELP,
+                                .class = SIM_CLASS_MOVE,
+                                .flags = SIM_F_HELPER,
+                                .dsize = 4,
+                                .a = one,
+                                .b = test[1],
+                                .c = slot,
+                                .dst = word};
+    if (!status)
+        status = sim_emit(d, &in);
+    return status ? status : sim_frame_access(d, op, SIM_T_U32, offset, word);
+}
+
 enum sim_status sim_extra(struct sim_decoder *d, uint32_t value, uint32_t *index) {
     struct sim_kernel *k = d->kernel;
     uint32_t *extra =

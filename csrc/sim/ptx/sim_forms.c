@@ -154,7 +154,7 @@ const char *sim_form_lacks(const struct sim_mnemonic *m) {
             if (!lacks[i].part || sim_name_is(m->parts[p], lacks[i].part))
                 return lacks[i].feature;
     }
-    /* SIMD within a word, of the first GPUs: vadd2, vmax4, vset, ... */
+    /* of parts of words: vadd2, vmax4, vset, ... */
     if (m->parts[0].length > 3 && m->parts[0].text[0] == 'v' && !sim_name_is(m->parts[0], "vote"))
         return "video instructions";
     return NULL;

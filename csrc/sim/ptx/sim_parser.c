@@ -419,7 +419,7 @@ static enum sim_status register_formal(struct sim_parser *parser, struct sim_dec
     if (count > 1 && (status = sim_parse_number_register(parser, whole)))
         return status;
     d->space = SIM_S_PARAM;
-    d->type = whole->type;
+    d->type = whole->type == SIM_T_PRED ? SIM_T_U32 : whole->type;
     d->vector = 1;
     for (uint32_t i = 0; i < count && !status; i++) {
         struct sim_symbol *each = sim_arena_alloc(parser->arena, 1, sizeof *each);
@@ -445,8 +445,7 @@ static enum sim_status formals(struct sim_parser *parser, struct sim_symbol ***i
         struct sim_declaration d;
         if ((status = sim_parse_declaration(parser, &d)))
             return status;
-        if (d.space == SIM_S_REG && !parser->parsed->function->is_entry && !d.is_array &&
-            d.type != SIM_T_PRED)
+        if (d.space == SIM_S_REG && !parser->parsed->function->is_entry && !d.is_array)
             status = register_formal(parser, &d, is_return, &list);
         else if (d.space == SIM_S_PARAM)
             status = formal(parser, &d, NULL, is_return, &list);

@@ -1,0 +1,104 @@
+"""Video instructions of whole words and predicates as parameters, against a model."""
+
+import numpy as np
+import pytest
+from conftest import on
+
+import gpuopt
+
+HEAD = ".version 8.0\n.target sm_75\n.address_size 64\n"
+KERNEL = """.visible .entry {name}(.param .u64 o, .param .u64 x)
+{{
+    .reg .b64 %o, %x, %at; .reg .b32 %t, %a, %b, %c;
+    mov.u32 %t, %tid.x; mul.wide.u32 %at, %t, 12;
+    ld.param.u64 %x, [x]; ld.param.u64 %o, [o]; add.u64 %x, %x, %at;
+    mul.wide.u32 %at, %t, 4; add.u64 %o, %o, %at;
+    ld.global.u32 %a, [%x]; ld.global.u32 %b, [%x+4]; ld.global.u32 %c, [%x+8];
+    {body};
+    st.global.u32 [%o], %a;
+    ret;
+}}
+"""
+N = 256
+
+
+def as_type(x, kind):
+    return x.astype(np.uint32).astype(np.int64) - ((x >> 31 & 1) << 32 if kind == "s32" else 0)
+
+
+def model(op, to, of, by, sat, mode, then, values):
+    a, b, c = (values[:, i].astype(np.int64) for i in range(3))
+    x, y = as_type(a, of), as_type(b, by)
+    shift = b & 31 if mode == "wrap" else np.minimum(b, 32)
+    r = {
+        "vadd": lambda: x + y,
+        "vsub": lambda: x - y,
+        "vabsdiff": lambda: np.abs(x - y),
+        "vmin": lambda: np.minimum(x, y),
+        "vmax": lambda: np.maximum(x, y),
+        "vshl": lambda: np.array([int(v) << int(s) for v, s in zip(x, shift, strict=True)], object),
+        "vshr": lambda: x >> shift,
+    }[op]()
+    if sat:
+        least, most = (-(2**31), 2**31 - 1) if to == "s32" else (0, 2**32 - 1)
+        r = np.minimum(np.maximum(r, least), most)
+    r = np.array([int(v) & 0xFFFFFFFF for v in r])
+    if then == "add":
+        r = r + c & 0xFFFFFFFF
+    elif then:
+        r = getattr(np, f"{then}imum")(as_type(r, to), as_type(c, to)) & 0xFFFFFFFF
+    return r.astype(np.uint32)
+
+
+@pytest.mark.parametrize("kind", [on(kind, kind, id=kind) for kind in ("sim", "cuda")])
+@pytest.mark.parametrize("op", ["vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr"])
+def test_a_video_instruction_selects_computes_and_combines(kind, op):
+    rng = np.random.default_rng(len(op) * 7 + ord(op[-1]))
+    values = rng.integers(0, 2**32, (N, 3), np.uint32)
+    values[::3, 1] &= 63
+    values[1::5] = rng.choice(np.array([0, 1, 2**31 - 1, 2**31, 2**32 - 1], np.uint32), (52, 3))[
+        :51
+    ]
+    cases, text = [], HEAD
+    for i in range(24):
+        to, of, by = rng.choice(["u32", "s32"], 3)
+        sat, then = rng.choice(["", "sat"]), rng.choice(["", "add", "min", "max"])
+        mode = rng.choice(["clamp", "wrap"]) if op.startswith("vsh") else ""
+        by = "u32" if mode else by
+        cases.append((op, to, of, by, sat, mode, then))
+        name = ".".join(p for p in (op, to, of, by, sat, mode, then) if p)
+        text += KERNEL.format(name=f"k{i}", body=f"{name} %a, %a, %b" + ", %c" * (then != ""))
+    module = gpuopt.load_ptx(text, kind)
+    for i, case in enumerate(cases):
+        out = np.zeros(N, np.uint32)
+        module[f"k{i}"](1, N, out, values)
+        assert (out == model(*case, values)).all(), case
+
+
+CALLS = (
+    HEAD
+    + """.func (.reg .u32 r, .reg .pred odd) next(.reg .u32 v, .reg .pred skip)
+{
+    .reg .b32 %low;
+    add.u32 r, v, 1;
+    @skip add.u32 r, r, 1;
+    and.b32 %low, r, 1;
+    setp.ne.u32 odd, %low, 0;
+    ret;
+}
+"""
+    + KERNEL.format(
+        name="k",
+        body=""".reg .pred %p, %q; setp.gt.s32 %p, %a, 0;
+    call (%a, %q), next, (%a, %p);
+    @%q neg.s32 %a, %a""",
+    )
+)
+
+
+def test_predicates_are_arguments_and_results():
+    values = np.random.default_rng(3).integers(-50, 50, (N, 3)).astype(np.int32)
+    out = np.zeros(N, np.int32)
+    gpuopt.load_ptx(CALLS, "sim")["k"](1, N, out, values)
+    after = values[:, 0] + 1 + (values[:, 0] > 0)
+    assert (out == np.where(after & 1, -after, after)).all()
