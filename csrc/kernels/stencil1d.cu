@@ -8,21 +8,24 @@
 // To add a rung: a row in RUNGS, a template below, and its name in the list at the end.
 
 // (operation, elements, accumulator). Integers with fractional weights are computed in float64.
-#define STENCIL1D_SIGNATURES(SIGNATURE)   \
-    SIGNATURE(sum, int32, int32)          \
-    SIGNATURE(sum, int64, int64)          \
-    SIGNATURE(sum, int32, float64)        \
-    SIGNATURE(sum, int64, float64)        \
-    SIGNATURE(sum, float32, float32)      \
-    SIGNATURE(sum, float32, float64)      \
-    SIGNATURE(sum, float64, float64)      \
-    SIGNATURE(weighted, int32, int32)     \
-    SIGNATURE(weighted, int64, int64)     \
-    SIGNATURE(weighted, int32, float64)   \
-    SIGNATURE(weighted, int64, float64)   \
-    SIGNATURE(weighted, float32, float32) \
-    SIGNATURE(weighted, float32, float64) \
+// Rungs from 3 on accumulate float32 in float64; a rung takes the last one that serves.
+#define STENCIL1D_WIDE_SIGNATURES(SIGNATURE) \
+    SIGNATURE(sum, int32, int32)             \
+    SIGNATURE(sum, int64, int64)             \
+    SIGNATURE(sum, int32, float64)           \
+    SIGNATURE(sum, int64, float64)           \
+    SIGNATURE(sum, float32, float64)         \
+    SIGNATURE(sum, float64, float64)         \
+    SIGNATURE(weighted, int32, int32)        \
+    SIGNATURE(weighted, int64, int64)        \
+    SIGNATURE(weighted, int32, float64)      \
+    SIGNATURE(weighted, int64, float64)      \
+    SIGNATURE(weighted, float32, float64)    \
     SIGNATURE(weighted, float64, float64)
+#define STENCIL1D_SIGNATURES(SIGNATURE)   \
+    SIGNATURE(sum, float32, float32)      \
+    SIGNATURE(weighted, float32, float32) \
+    STENCIL1D_WIDE_SIGNATURES(SIGNATURE)
 
 // Values beyond the ends; gpuopt/families uses the same order.
 #define STENCIL1D_MODES(MODE) MODE(CONSTANT) MODE(NEAREST) MODE(REFLECT) MODE(MIRROR) MODE(WRAP)
@@ -692,20 +695,26 @@ __device__ void weights_of(const stencil<In, Acc> &s, int i, int j, Add add) {
     if (s.mode != WRAP && mirrored % period != i)
         add_every(mirrored);
 }
-template <class Op, class In, class Acc>
+template <class In, class Acc>
 __device__ Acc sum_of_weights(const stencil<In, Acc> &s, int first, int end, int apart) {
     const int width = static_cast<int>(s.width);
     Acc sum = 0;
 #pragma unroll 4
     for (int k = max(first, 0); k < min(end, width); k += apart)
-        sum = Op::add(sum, Acc(1), s.weights, k);
+        sum = sum_of(sum, s.weights ? static_cast<Acc>(s.weights[k]) : Acc(1));
     return sum;
 }
 template <class T> __device__ bool is_finite(T sum) {
     return T(0.5) == 0 || isfinite(float64(sum));
 }
 
-template <class Op, class In, class Acc> __device__ void short_rows(const stencil<In, Acc> &s) {
+// The sum of an output whose inputs are not all finite.
+template <class In, class Acc>
+__device__ __noinline__ In short_sum(stencil<In, Acc> s, int64 output) {
+    return s.weights ? plain_sum<op_weighted>(s, output) : plain_sum<op_sum>(s, output);
+}
+
+template <class In, class Acc> __device__ void short_rows(const stencil<In, Acc> &s) {
     constexpr unsigned AT_ONCE = 4; // rows of a thread
     const unsigned t = threadIdx.x, n = unsigned(s.n), outputs = unsigned(s.outputs);
     Acc *sums = shared_memory<Acc>(), *constants = sums + n * outputs;
@@ -714,7 +723,7 @@ template <class Op, class In, class Acc> __device__ void short_rows(const stenci
         const unsigned i = at / outputs;
         Acc sum = 0;
         weights_of(s, int(i), int(at - i * outputs), [&](int first, int end, int apart) {
-            sum = sum_of(sum, sum_of_weights<Op>(s, first, end, apart));
+            sum = sum_of(sum, sum_of_weights(s, first, end, apart));
         });
         sums[at] = sum;
     }
@@ -724,8 +733,8 @@ template <class Op, class In, class Acc> __device__ void short_rows(const stenci
         if (s.mode == CONSTANT)
             constants[j] =
                 op_weighted::add(Acc(0), static_cast<Acc>(s.beyond),
-                                 sum_of(sum_of_weights<Op>(s, 0, -left, 1),
-                                        sum_of_weights<Op>(s, int(n) - left, int(s.width), 1)));
+                                 sum_of(sum_of_weights(s, 0, -left, 1),
+                                        sum_of_weights(s, int(n) - left, int(s.width), 1)));
     }
     const unsigned lines = TILE / n, side = THREADS / outputs; // rows of a tile; and at once
     const unsigned j = t % outputs, own = t / outputs;
@@ -776,7 +785,7 @@ template <class Op, class In, class Acc> __device__ void short_rows(const stenci
                     const int64 output = (first + row + q * side) * outputs + j;
                     // The weights of an infinite input must not cancel, nor their sum overflow.
                     s.out[output] =
-                        is_finite(made[q]) ? static_cast<In>(made[q]) : plain_sum<Op>(s, output);
+                        is_finite(made[q]) ? static_cast<In>(made[q]) : short_sum(s, output);
                 }
         }
     }
@@ -798,14 +807,13 @@ template <class In, class Acc> struct column_items {
     __device__ void operator+=(unsigned k) { left += static_cast<int>(k); }
 };
 
-template <class Op, class In, class Acc> __device__ void columns(const stencil<In, Acc> &s) {
-    constexpr unsigned COUNT = STENCIL1D_COLUMN(sizeof(Acc));
+template <class In, class Acc> __device__ void columns(const stencil<In, Acc> &s) {
+    constexpr unsigned COUNT = STENCIL1D_GROUP;
     const unsigned groups = s.form >> STENCIL1D_GROUPS, width = static_cast<unsigned>(s.width);
     Acc *weights = shared_memory<Acc>();
-    if (!Op::shares)
 #pragma unroll 1
-        for (unsigned k = threadIdx.x; k < width; k += THREADS)
-            weights[k] = static_cast<Acc>(s.weights[k]);
+    for (unsigned k = threadIdx.x; k < width; k += THREADS)
+        weights[k] = s.weights ? static_cast<Acc>(s.weights[k]) : Acc(1);
     __syncthreads();
     const int64 runs = (s.outputs + COUNT * groups - 1) / (COUNT * groups);
     int64 column = static_cast<int64>(blockIdx.x) * THREADS + threadIdx.x;
@@ -824,7 +832,7 @@ template <class Op, class In, class Acc> __device__ void columns(const stencil<I
             return;
         In made[COUNT];
         items.left = first + static_cast<int>(output);
-        circling_window<Op, COUNT, COUNT>(items, weights, width, made);
+        circling_window<op_weighted, COUNT, COUNT>(items, weights, width, made);
 #pragma unroll
         for (unsigned j = 0; j < COUNT; j++)
             if (output + j < s.outputs)
@@ -834,10 +842,12 @@ template <class Op, class In, class Acc> __device__ void columns(const stencil<I
 
 template <class Op, class In, class Acc> __device__ void stencil1d_5(const stencil<In, Acc> &s) {
     wait_for_kernel_before();
-    if (s.form == STENCIL1D_SHORT_ROWS)
-        return short_rows<Op>(s);
-    if (s.form % (1 << STENCIL1D_GROUPS) == STENCIL1D_COLUMNS)
-        return columns<Op>(s);
+    if constexpr (!Op::shares) {
+        if (s.form == STENCIL1D_SHORT_ROWS)
+            return short_rows(s);
+        if (s.form % (1 << STENCIL1D_GROUPS) == STENCIL1D_COLUMNS)
+            return columns(s);
+    }
     constexpr unsigned ITEMS = 16 / sizeof(In); // of a vector
     const unsigned t = threadIdx.x, width = static_cast<unsigned>(s.width);
     const unsigned groups = (TILE + width - 1 + GROUP - 1) / GROUP, inputs = groups * GROUP;
@@ -899,10 +909,11 @@ using type_float64 = float64;
             in, weights, out, n, outputs, first, before, static_cast<unsigned>(mode), beyond, \
             rows, width, pitch, step, inner, static_cast<unsigned>(mode >> 32)});             \
     }
-#define STENCIL1D_SAME_RUNGS(op, items, acc)                                                  \
-    STENCIL1D_KERNEL(stencil1d_1, , op, items, acc)                                           \
-    STENCIL1D_KERNEL(stencil1d_2, __maxnreg__(32), op, items, acc)                            \
-    STENCIL1D_KERNEL(stencil1d_2h, , op, items, acc)                                          \
+#define STENCIL1D_FIRST_RUNGS(op, items, acc)                      \
+    STENCIL1D_KERNEL(stencil1d_1, , op, items, acc)                \
+    STENCIL1D_KERNEL(stencil1d_2, __maxnreg__(32), op, items, acc) \
+    STENCIL1D_KERNEL(stencil1d_2h, , op, items, acc)
+#define STENCIL1D_WIDE_RUNGS(op, items, acc)                                                  \
     STENCIL1D_KERNEL(stencil1d_3, , op, items, acc)                                           \
     STENCIL1D_KERNEL(stencil1d_4,                                                             \
                      __maxnreg__(op_##op::shares && sizeof(type_##items) == 4 ? 32 : 64), op, \
@@ -910,8 +921,9 @@ using type_float64 = float64;
 #define STENCIL1D_NEWER_RUNGS(op, items, acc) \
     STENCIL1D_KERNEL(stencil1d_5, __launch_bounds__(THREADS, 8), op, items, acc)
 
-SAME_FOR_ALL_GPUS(STENCIL1D_SIGNATURES(STENCIL1D_SAME_RUNGS))
-STENCIL1D_SIGNATURES(STENCIL1D_NEWER_RUNGS)
+SAME_FOR_ALL_GPUS(STENCIL1D_SIGNATURES(STENCIL1D_FIRST_RUNGS))
+SAME_FOR_ALL_GPUS(STENCIL1D_WIDE_SIGNATURES(STENCIL1D_WIDE_RUNGS))
+STENCIL1D_WIDE_SIGNATURES(STENCIL1D_NEWER_RUNGS)
 
 } // namespace stencil1d
 

@@ -7,7 +7,8 @@
  * half is the mode. Rung 2: whether it is the deck's case: one row, its radius, as many outputs as
  * inputs, and enough blocks that some have others on both sides; NEARLY: all but the block size or
  * the number of outputs. Rung 5: whether rows are shorter than the window,
- * or are columns; then the groups of outputs of a thread follow from bit STENCIL1D_GROUPS on. */
+ * or are columns, which the kernels with weights serve, all 1 if there are none; then the groups of
+ * outputs of a thread follow from bit STENCIL1D_GROUPS on. */
 enum { STENCIL1D_DECK_RADIUS = 3, STENCIL1D_DECK_BLOCK = 256 };
 enum stencil1d_form {
     STENCIL1D_OTHER,
@@ -16,7 +17,4 @@ enum stencil1d_form {
     STENCIL1D_SHORT_ROWS,
     STENCIL1D_COLUMNS
 };
-enum { STENCIL1D_GROUPS = 8 };
-
-/* Adjacent outputs of a thread that reads a column. */
-#define STENCIL1D_COLUMN(accumulator) ((accumulator) == 4 ? 16 : 8)
+enum { STENCIL1D_GROUPS = 8, STENCIL1D_GROUP = 8 /* outputs of such a group */ };

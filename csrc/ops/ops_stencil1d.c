@@ -15,7 +15,8 @@
 enum {
     GRID_MAX = 0x7fffffff, /* blocks in x */
     NUMBERS = 11,
-    MODE = 4, /* index of the mode in numbers */
+    MODE = 4,    /* index of the mode in numbers */
+    WEIGHTS = 1, /* of the weights among a step's values */
     /* as in stencil1d.cu: */
     VECTOR = 16,      /* bytes */
     PIECE = 1024,     /* inputs of a window in shared memory at a time */
@@ -118,15 +119,14 @@ static uint64_t tiles(const struct shape *shape, uint64_t tile) {
  * the GPU has enough threads all the same. */
 static enum stencil1d_form plan_columns(const struct ops_queue *queue, const struct shape *shape,
                                         unsigned block, struct ops_step *step, uint64_t *blocks) {
-    const uint64_t count = STENCIL1D_COLUMN(shape->accumulator);
     const uint64_t enough = fixed(column_blocks) * (uint64_t)queue->info.multiprocessors;
     uint64_t groups = 2 * fixed(column_groups);
     do {
         groups /= 2;
-        const uint64_t runs = ceil_div(shape->outputs, count * groups);
+        const uint64_t runs = ceil_div(shape->outputs, STENCIL1D_GROUP * groups);
         *blocks = ceil_div(shape->rows * runs * shape->inner, block);
     } while (groups > 1 && *blocks < enough);
-    step->shared_bytes = shape->sum ? 0 : (unsigned)(shape->width * shape->accumulator);
+    step->shared_bytes = (unsigned)(shape->width * shape->accumulator);
     return STENCIL1D_COLUMNS | (enum stencil1d_form)(groups << STENCIL1D_GROUPS);
 }
 
@@ -135,12 +135,19 @@ enum status ops_stencil1d_plan(struct ops_queue *queue, const struct ops_choice 
     const struct shape shape = shape_of(choice, problem);
     struct ops_choice served = *choice;
     const struct reg_rung *rung = served.rung = serving(queue, choice, &shape, problem);
+    const bool short_rows =
+        rung->number == 5 && shape.inner == 1 && has_short_rows(queue, &shape, choice->block);
+    if (short_rows || shape.inner > 1)
+        served.signature = reg_signature(choice->family, rung, "weighted", choice->signature->items,
+                                         choice->signature->accumulator);
     struct ops_step *step = &plan->steps[0];
     const enum status status = ops_step_on_arrays(queue, &served, problem, plan);
     for (unsigned i = 0; i < NUMBERS; i++)
         step->values[step->value_count++] = problem->numbers[i];
     if (status || rung->flags & RUNG_HOST)
         return status;
+    if (shape.sum)
+        step->values[WEIGHTS] = 0; /* all are 1 */
 
     const uint64_t tile = (uint64_t)choice->block * rung->items_per_thread;
     enum stencil1d_form form = STENCIL1D_OTHER;
@@ -151,7 +158,7 @@ enum status ops_stencil1d_plan(struct ops_queue *queue, const struct ops_choice 
         step->shared_bytes = (unsigned)tile_bytes(&shape, choice->block);
     if (shape.inner > 1) {
         form = plan_columns(queue, &shape, choice->block, step, &blocks);
-    } else if (rung->number == 5 && has_short_rows(queue, &shape, choice->block)) {
+    } else if (short_rows) {
         form = STENCIL1D_SHORT_ROWS;
         blocks = min_u64(ceil_div(shape.rows, tile / shape.n),
                          SHORT_BLOCKS * (uint64_t)queue->info.multiprocessors);

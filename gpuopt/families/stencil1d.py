@@ -427,8 +427,9 @@ def stencil1d(
     cval : float
         The constant of that mode.
     axis : int
-        The stencil's axis. The last is the fast one: another is moved there first and
-        back afterwards, which copies the array twice.
+        The stencil's axis. On a device another than the last is read in place where the axes before
+        it and those after it are one axis each, in C order, and no end reads a whole row's length
+        beyond it; else it is moved there first and back afterwards, which copies the array twice.
     origin : int
         Elements by which the window is moved to the left, as in `scipy.ndimage`: from -before to
         after, so that it still contains the output's own element.
