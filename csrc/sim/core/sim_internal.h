@@ -154,7 +154,8 @@ enum sim_operand_kind {
     SIM_O_LABEL,
     SIM_O_SPECIAL,
     SIM_O_LIST,
-    SIM_O_SINK
+    SIM_O_SINK,
+    SIM_O_SUM /* of a register and a constant */
 };
 
 struct sim_operand {

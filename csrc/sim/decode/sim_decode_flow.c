@@ -66,7 +66,8 @@ static struct sim_flow of_special(uint64_t which) {
 
 static struct sim_flow of_operand(const struct sim_flow *registers, const struct sim_operand *o) {
     struct sim_flow f = {0};
-    if ((o->kind == SIM_O_REG || o->kind == SIM_O_ADDRESS) && o->reg != UINT32_MAX)
+    if ((o->kind == SIM_O_REG || o->kind == SIM_O_ADDRESS || o->kind == SIM_O_SUM) &&
+        o->reg != UINT32_MAX)
         f = registers[o->reg];
     else if (o->kind == SIM_O_SPECIAL)
         f = of_special(o->bits);

@@ -144,6 +144,19 @@ enum sim_status sim_source_fit(struct sim_decoder *d, const struct sim_operand *
         *slot = sim_temp(d);
         return resize(d, d->slots[o->reg], have, *slot, bytes, sim_types[type].class == SIM_C_SINT);
     }
+    case SIM_O_SUM: {
+        static const char *const sums[] = {"add.u16", "add.u32", NULL, "add.u64"};
+        struct sim_operand reg = *o;
+        uint32_t sources[4] = {0};
+        reg.kind = SIM_O_REG;
+        if (sim_types[o->type].class == SIM_C_FLOAT || sim_types[o->type].class == SIM_C_HALF)
+            return sim_malformed(d, "the sum of a floating-point register and a constant");
+        if ((status = sim_source_fit(d, &reg, type, fit, &sources[0])) ||
+            (status = sim_constant_slot(d, o->bits, bytes, &sources[1])))
+            return status;
+        *slot = sim_temp(d);
+        return sim_lane(d, sums[bytes / 2 - 1], 0, *slot, sources, 1);
+    }
     case SIM_O_INT:
     case SIM_O_FLOAT:
         return constant(d, o, type, bytes, slot);

@@ -40,11 +40,12 @@ typedef void (*visit_fn)(struct flow *w, uint32_t where, uint32_t reg, int is_de
 
 static void visit_operand(struct flow *w, uint32_t where, const struct sim_operand *o, int is_def,
                           visit_fn visit) {
-    if (o->reg != UINT32_MAX && (o->kind == SIM_O_REG || o->kind == SIM_O_ADDRESS))
+    if (o->reg != UINT32_MAX &&
+        (o->kind == SIM_O_REG || o->kind == SIM_O_ADDRESS || o->kind == SIM_O_SUM))
         visit(w, where, o->reg, is_def && o->kind == SIM_O_REG);
     for (uint32_t i = 0; i < o->count; i++) {
         const struct sim_operand *item = &o->items[i];
-        if (item->kind == SIM_O_REG)
+        if (item->kind == SIM_O_REG || item->kind == SIM_O_SUM)
             visit(w, where, item->reg, is_def && o->kind != SIM_O_ADDRESS);
         for (uint32_t n = 0; n < item->count;
              n++) /* of a texture fetch: coordinates, and results with a predicate */

@@ -388,5 +388,9 @@ enum sim_status sim_parse_operand(struct sim_parser *parser, struct sim_operand 
         return displacement(parser, &o->bits);
     if (sim_parse_is(parser, '|'))
         return pair_operand(parser, o);
-    return SIM_OK;
+    while (!status && sim_parse_is(parser, '+') && (o->kind == SIM_O_REG || o->kind == SIM_O_SUM)) {
+        o->kind = SIM_O_SUM;
+        status = displacement(parser, &o->bits);
+    }
+    return status;
 }

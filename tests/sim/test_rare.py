@@ -1,4 +1,4 @@
-"""Video instructions of whole words and predicates as parameters, against a model."""
+"""Rare PTX against a model: video instructions of whole words, predicates as parameters, sums."""
 
 import numpy as np
 import pytest
@@ -102,3 +102,34 @@ def test_predicates_are_arguments_and_results():
     gpuopt.load_ptx(CALLS, "sim")["k"](1, N, out, values)
     after = values[:, 0] + 1 + (values[:, 0] > 0)
     assert (out == np.where(after & 1, -after, after)).all()
+
+
+SUMS = HEAD + KERNEL.format(
+    name="k",
+    body=""".reg .pred %p; .reg .b16 %h; .reg .b64 %w;
+    mov.u32 %b, %a + 3;
+    mad.lo.u32 %b, %b, %b + -2, %c + 1 + 1;
+    and.b32 %c, %c + 5, 255;
+    setp.lt.u32 %p, %c + 250, 300;
+    selp.u32 %c, %c + 1, 0, %p;
+    cvt.u64.u32 %w, %b + 7; cvt.u32.u64 %b, %w; cvt.u16.u32 %h, %b;
+    st.global.u16 [%o], %h + 9; ld.global.u16 %h, [%o]; cvt.u32.u16 %a, %h;
+    add.u32 %a, %a, %c + 2""",
+)
+
+
+@pytest.mark.parametrize("kind", [on(kind, kind, id=kind) for kind in ("sim", "cuda")])
+def test_an_operand_may_be_a_register_and_a_constant(kind):
+    values = np.random.default_rng(5).integers(0, 1 << 20, (N, 3), np.uint32)
+    out = np.zeros(N, np.uint32)
+    gpuopt.load_ptx(SUMS, kind)["k"](1, N, out, values)
+    a, _, c = values.T
+    b = (a + 3) * (a + 3 - 2) + c + 2
+    low = c + 5 & 255
+    low = np.where(low + 250 < 300, low + 1, 0)
+    assert (out == (b + 7 + 9 & 0xFFFF) + low + 2).all()
+    if kind == "sim":
+        with pytest.raises(gpuopt.PTXError, match="floating-point"):
+            gpuopt.load_ptx(
+                SUMS.replace("mov.u32 %b, %a + 3", ".reg .f32 %f; add.f32 %f, %f + 1, %f"), kind
+            )["k"]
