@@ -98,6 +98,7 @@ enum sim_finding_kind {
     X(texture_requests,      "l1tex__t_requests_pipe_tex.sum",       "texture fetches, per warp")                    \
     X(global_atomics,        "smsp__inst_executed_op_global_atom.sum", "atomics and reductions on global memory, per warp") \
     X(shared_atomics,        "smsp__inst_executed_op_shared_atom.sum", "atomics on shared memory, per warp")         \
+    X(shared_atomic_wavefronts, "-",                                 "passes of those through the banks; lanes on one word take one together") \
     X(barriers,              "-",                                    "block barriers that warps reached")            \
     X(dram_read_bytes,       "dram__bytes_read.sum",                 "distinct sectors first touched by a load, in bytes: a cold, perfect cache") \
     X(dram_write_bytes,      "dram__bytes_write.sum",                "distinct sectors written, in bytes")           \

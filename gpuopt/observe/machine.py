@@ -9,6 +9,7 @@ made.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
@@ -34,7 +35,8 @@ SECONDS = 60.0
 # Pipes of machine instructions (CUDA binary utilities, "Instruction Set Reference").
 _PIPES = {
     "f32": ("FADD", "FMUL", "FFMA", "FSWZADD"),
-    "multiply": ("IMAD", "IMUL", "IDP"),
+    # Hopper's VIADD and I2FP: an H100 issues them beside ISETP, and IMAD and FFMA one by one.
+    "multiply": ("IMAD", "IMUL", "IDP", "VIADD", "I2FP"),
     "f64": ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX"),
     "special": ("MUFU", "I2F", "F2I", "F2F", "FRND", "POPC", "FLO", "BREV", "F2I"),
     "memory": ("LD", "ST", "ATOM", "RED", "TEX", "TLD", "SULD", "SUST", "TXQ", "CCTL", "SHFL",
@@ -50,6 +52,8 @@ _LINE = re.compile(r'//## File "ptx", line (\d+)')
 _CODE = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:\{\s*)?(@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)([^;]*)")
 _WORD = re.compile(r"^\s*/\* 0x([0-9a-f]{16}) \*/")  # the second one of an instruction
 _LABEL = re.compile(r"`\((\.L\w+)\)")
+_INTERNAL = re.compile(r"(\$__internal_\w+?\$__cuda_\w+)")  # a subroutine of the compiler's own
+_SLOW = "CALL.SLOW"  # our name for a call of one that ordinary operands do not need
 _OUTSTANDING = re.compile(r",\s*0x([0-9a-f]+)")  # of DEPBAR.LE
 CONTROL = 41  # of the second word, its least bit
 _WIDTH = re.compile(r"\.(64|128)\b")
@@ -128,6 +132,16 @@ class Machine:
         """The first and the last block of each loop."""
         return [(each.target, each.block) for each in self.code if 0 <= each.target <= each.block]
 
+    @cached_property
+    def slow(self) -> set[int]:
+        """The blocks that call a subroutine for odd operands, and those that it returns to."""
+        return {each.block + at for each in self.code if each.name == _SLOW for at in (0, 1)}
+
+    @cached_property
+    def innermost(self) -> dict[int, tuple[int, int] | None]:
+        """The innermost loop of each block."""
+        return {each.block: _innermost(each.block, self.loops) for each in self.code}
+
 
 @lru_cache(1 << 10)
 def pipe_of(name: str) -> str:
@@ -181,21 +195,36 @@ def annotated(ptx: str) -> str:
 
 
 def parsed(text: str) -> tuple[Instruction, ...]:
-    """Return the instructions of nvdisasm's listing of one kernel; blocks are counted from 0."""
+    """Return the instructions of nvdisasm's listing of one kernel; blocks are counted from 0.
+
+    Floating-point divisions and roots call a subroutine for operands out of the ordinary, which is
+    left out. That of a 64-bit integer division has the line of its first call.
+    """
     found: list[Instruction] = []
     labels: dict[str, int] = {}
     branches: dict[int, str] = {}
+    calls: dict[str, int] = {}
     line = block = 0
+    kept = True
     for each in text.split("\n"):
         if told := _LINE.search(each):
             line = int(told[1])
+        elif each.startswith("$__internal"):
+            block += 1
+            name = each.partition(":")[0]
+            kept, line = "64" in name.replace("f64", ""), calls.get(name, 0)
         elif each.startswith(".L_"):
             block += 1
             labels[each.partition(":")[0]] = block
+        elif not kept:
+            continue
         elif code := _CODE.search(each):
             name, rest = code[2], code[3]
             if label := _LABEL.search(rest):
                 branches[len(found)] = label[1]
+            if called := _INTERNAL.search(rest):
+                calls.setdefault(called[1], line)
+                name = name if "64" in called[1].replace("f64", "") else _SLOW
             left = _OUTSTANDING.search(rest) if name.startswith("DEPBAR") else None
             found.append(Instruction(name, line, block, target=int(left[1], 16) if left else -1))
             if name.startswith(("BRA", "EXIT", "RET", "BRX", "CALL")):
@@ -276,7 +305,7 @@ def machine_of(ptx: str, kernel: str, capability: int) -> Machine | None:
         arch = target[1]  # code for one architecture only
     elif target and int(target[2]) > capability:
         return None
-    key = cache.key("machine", 2, ptx, kernel, arch, _tool("ptxas"), _tool("nvdisasm"))
+    key = cache.key("machine", 3, ptx, kernel, arch, _tool("ptxas"), _tool("nvdisasm"))
     found = cache.load(key)
     if found is None:
         found = _compiled(ptx, kernel, arch)
@@ -301,6 +330,11 @@ def own_machine(kernel: str, capability: int) -> Machine | None:
     return machine_of(own_ptx(kernel), kernel, max(capability, PTX))
 
 
+def _innermost(block: int, loops: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+    around = [each for each in loops if each[0] <= block <= each[1]]
+    return min(around, key=lambda each: each[1] - each[0], default=None)
+
+
 def executions(machine: Machine, counts: Mapping[int, int]) -> list[float]:
     """Return how often each instruction was executed, in warps.
 
@@ -321,8 +355,15 @@ def executions(machine: Machine, counts: Mapping[int, int]) -> list[float]:
         times = counts.get(line, 0) / len(set(blocks))
         for block in blocks:
             others.setdefault(block, []).append(times)
-    found = {block: median(each) for block, each in others.items()}
-    found |= {block: max(each) for block, each in votes.items()}  # guarded ones are issued, too
+    found = {block: max(each) for block, each in votes.items()}  # guarded ones are issued, too
+    found |= dict.fromkeys(machine.slow, 0.0)
+    turns: dict[tuple[int, int] | None, float] = {None: entered}
+    for block, count in found.items():
+        if loop := machine.innermost[block]:
+            turns[loop] = max(turns.get(loop, 0.0), count)
+    for block, each in others.items():  # they run as often as their loop turns, at most
+        most = turns.get(machine.innermost[block], math.inf)
+        found.setdefault(block, min(median(each), most))
     return [found[each.block] for each in machine.code]
 
 

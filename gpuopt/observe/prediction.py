@@ -317,7 +317,7 @@ def _predict(
 ) -> LaunchPrediction:
     times = times_of(launch, gpu, cold, compiled_code)
     seconds = start + times.seconds
-    why = beyond(launch, gpu, seconds)
+    why = beyond(launch, gpu, seconds, compiled_code)
     what = launch.kernel, launch.grid, launch.block
     if why:
         return LaunchPrediction(*what, NEVER, NEVER, NEVER, "", {}, why)

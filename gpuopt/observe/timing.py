@@ -92,9 +92,11 @@ def _instructions(launch: Launch, row: dict[str, Any], figures: Figures, code: C
     if capability < FERMI:  # one pipe; its multiplications are several slots already
         special = pipes.get("special", 0.0) * WARP / figures.special_lanes
         return issued / figures.issue + special
-    busy = [pipes.get(kind, 0.0) * WARP / lanes for kind, lanes in rates.items() if lanes]
+    taken = {kind: pipes.get(kind, 0.0) * WARP / lanes for kind, lanes in rates.items() if lanes}
+    if code:  # one pipe multiplies, integers at half the rate (an H100: 24 clocks for 8 of each)
+        taken["f32"] += taken["multiply"]
     memory = sum(pipes.get(kind, 0.0) for kind in _MEMORY)
-    return max([(issued - memory) / figures.issue, *busy])
+    return max([(issued - memory) / figures.issue, *taken.values()])
 
 
 def _lanes(row: dict[str, Any], peak: str) -> float:
@@ -102,16 +104,20 @@ def _lanes(row: dict[str, Any], peak: str) -> float:
     return row[peak] / (2 * row["clock_ghz"] * row["multiprocessors"])
 
 
-def code_of(launch: Launch, row: dict[str, Any]) -> tuple[machine.Machine | None, Code]:
-    """Return a launch's machine code, and how often each instruction was executed, if known."""
-    if row["compute_capability"] < machine.OLDEST:
-        return None, ()
+def compiled_of(launch: Launch, row: dict[str, Any]) -> machine.Machine | None:
+    """Return a launch's machine code, if known."""
     capability = row["compute_capability"]
+    if capability < machine.OLDEST:
+        return None
     if launch.ptx:
         text = launch.ptx.decode("utf-8", "replace")
-        found = machine.machine_of(text, launch.kernel, capability)
-    else:
-        found = machine.own_machine(launch.kernel, capability)
+        return machine.machine_of(text, launch.kernel, capability)
+    return machine.own_machine(launch.kernel, capability)
+
+
+def code_of(launch: Launch, row: dict[str, Any]) -> tuple[machine.Machine | None, Code]:
+    """Return a launch's machine code, and how often each instruction was executed, if known."""
+    found = compiled_of(launch, row)
     if not found or not found.code:
         return found, ()
     counts: dict[int, int] = {}
@@ -121,29 +127,38 @@ def code_of(launch: Launch, row: dict[str, Any]) -> tuple[machine.Machine | None
     return found, tuple(zip(found.code, times, strict=True))
 
 
-def _joined_passes(launch: Launch, sample: Sample, code: Code) -> float:
+def _passes(launch: Launch, sample: Sample, code: Code) -> float:
     """Return the passes through shared memory of machine code, which joins PTX's accesses.
 
     Where all lanes share an address, 16 bytes take two passes and fewer take one (an H100's
-    wavefronts); 32 different words take one each.
+    wavefronts); 32 different words take one each. Shuffles, and accesses whose guard is false for
+    all lanes, take one, too.
     """
-    by_line: dict[int, float] = {}
+    by_line: dict[int, tuple[int, int]] = {}
     for each in launch.statements:
         counted = each.counters
         if requests := counted["shared_load_requests"] + counted["shared_store_requests"]:
             passed = counted["shared_load_wavefronts"] + counted["shared_store_wavefronts"]
-            by_line[each.ptx_line] = passed / requests
-    passes = 0.0
-    for instruction, count in code:
-        if instruction.name.startswith(("LDS", "STS")) and not instruction.name.startswith("LDSM"):
-            different, words = sample.shared_words.get(instruction.line, (WARP, 1))
-            width = machine.words(instruction.name)
-            if different == words:
-                passes += count * (2 if width == 4 else 1)
-                continue
-            joined = max(1.0, width / words)
-            apart = by_line.get(instruction.line, 1.0) / max(1, ceil(different / WARP))
-            passes += count * apart * max(1, ceil(different * joined / WARP))
+            by_line[each.ptx_line] = requests, passed
+    accesses = [
+        (each, count)
+        for each, count in code
+        if each.name.startswith(("LDS", "STS")) and not each.name.startswith("LDSM")
+    ]
+    issued: dict[int, float] = {}
+    for each, count in accesses:
+        issued[each.line] = issued.get(each.line, 0.0) + count
+    passes = sum(count for each, count in code if each.name.startswith("SHFL"))
+    for each, count in accesses:
+        requests, passed = by_line.get(each.line, (0, 0))
+        active = min(count, count * requests / issued[each.line]) if count else 0.0
+        different, words = sample.shared_words.get(each.line, (WARP, 1))
+        width = machine.words(each.name)
+        needed = 1.0
+        if different != words:
+            apart = passed / max(1, requests) / max(1, ceil(different / WARP))
+            needed = apart * max(1, ceil(different * max(1.0, width / words) / WARP))
+        passes += count - active + active * max(needed, 2.0 if width == 4 else 1.0)
     return passes
 
 
@@ -162,7 +177,8 @@ def work_of(launch: Launch, row: dict[str, Any], figures: Figures, code: Code = 
     counted, capability = launch.counters, row["compute_capability"]
     passes = float(counted.shared_load_wavefronts + counted.shared_store_wavefronts)
     if code and launch.sample:
-        passes = min(passes, _joined_passes(launch, launch.sample, code))
+        passes = _passes(launch, launch.sample, code)
+    passes += counted.shared_atomic_wavefronts
     if capability < FERMI:  # the first pass is the instruction's own time
         passes = counted.bank_conflicts
     found = Work({"issue": _instructions(launch, row, figures, code)})
@@ -475,7 +491,7 @@ _SPINS = ("ld.acquire", "ld.relaxed", "ld.volatile.global", "nanosleep", "mbarri
           "mbarrier.test_wait", "barrier.cluster")  # fmt: skip
 
 
-def beyond(launch: Launch, gpu: Gpu, seconds: float) -> str:
+def beyond(launch: Launch, gpu: Gpu, seconds: float, compiled_code: bool = True) -> str:
     """Return why the model has no number for a launch; "" if it has one.
 
     Parameters
@@ -484,8 +500,13 @@ def beyond(launch: Launch, gpu: Gpu, seconds: float) -> str:
     gpu : Gpu
     seconds : float
         The prediction without regard to it.
+    compiled_code : bool
+        As in `times_of`.
     """
     lanes = 0
+    compiled = compiled_of(launch, gpu.row) if compiled_code else None
+    # Lanes that count on one word of shared memory take one pass together.
+    counting = {each.line for each in compiled.code if "POPC.INC" in each.name} if compiled else ()
     for each in launch.statements:
         name = parse(each.text).name
         spins = name.startswith(_SPINS) or (name.startswith("atom") and ".cas" in name)
@@ -495,7 +516,7 @@ def beyond(launch: Launch, gpu: Gpu, seconds: float) -> str:
             return f"{name}: tensor cores are not modelled"
         if kind_of(name) == "texture":
             return f"{name}: texture caches are not modelled"
-        if name.startswith(("atom", "red.")):
+        if name.startswith(("atom", "red.")) and each.ptx_line not in counting:
             lanes += each.counters.predicated_on_threads
     worst = lanes / gpu.clock  # one a clock on one address
     if worst > CONTENDED * seconds:

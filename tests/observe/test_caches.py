@@ -105,6 +105,25 @@ def test_dram_sends_64_bytes_since_ampere(sectors, hits, lines):
     assert older.l2_fill_bytes == 32 * len(set(sectors))
 
 
+STORES = """.version 7.0 .target sm_50 .address_size 64
+.visible .entry stores(.param .u64 to) {
+  .reg .b32 %r<3>; .reg .b64 %rd<4>;
+  ld.param.u64 %rd1, [to]; mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd2, %r1, 4; add.s64 %rd3, %rd1, %rd2;
+  st.global.u32 [%rd3], %r1; ld.global.u32 %r2, [%rd3]; st.global.u32 [%rd3], %r2;
+  ret;
+}
+"""
+
+
+@pytest.mark.parametrize(("device", "hits"), [("sim:h100", (4, 4)), ("sim:gtx1080", (0, 4))])
+def test_a_store_stays_in_l1_since_volta(device, hits):
+    """Then the load and the second store hit its four sectors; else the load brings them."""
+    kernel = gpuopt.load_ptx(STORES, device=device)["stores"]
+    found = gpuopt.profile(kernel, 1, 32, np.zeros(32, np.int32), caches=True).counters
+    assert (found.l1_load_hits, found.l1_store_hits) == hits
+
+
 def test_fermi_fills_whole_lines_and_splits_its_memory():
     """16 KB of L1: a walk over 24 KB misses often; with prefer_l1 it fits into 48 KB."""
     following, _ = cycle(24 * 1024 // LINE, 0, words=LINE // 4)

@@ -61,11 +61,65 @@ def test_an_unrolled_loop_is_executed_by_its_copies():
     [
         ("IMAD.WIDE", "multiply"), ("LOP3.LUT", "integer"), ("MUFU.EX2", "special"),
         ("DFMA", "f64"), ("STG.E", "memory"), ("SHFL.DOWN", "memory"), ("BAR.SYNC", "issue"),
+        ("VIADD", "multiply"), ("I2FP.F32.S32", "multiply"), ("I2F.U8", "special"),
         ("UIADD3", "issue"), ("LDC.64", "issue"), ("LDGDEPBAR", "issue"), ("LDSM.16", "memory"),
     ],
 )  # fmt: skip
 def test_an_instruction_runs_on_its_pipe(name, pipe):
     assert machine.pipe_of(name) == pipe
+
+
+CALLS = """\
+\t//## File "ptx", line 7
+        /*0000*/              @P0 BRA `(.L_x_1) ;
+        /*0010*/                   CALL.REL.NOINC `($__internal_0_$__cuda_sm3x_div_rn_f32_slow) ;
+        /*0020*/                   IMAD.MOV.U32 R4, RZ, RZ, R5 ;
+.L_x_1:
+\t//## File "ptx", line 8
+        /*0030*/                   CALL.REL.NOINC `($__internal_1_$__cuda_sm20_rem_u64) ;
+\t//## File "ptx", line 9
+        /*0040*/                   EXIT ;
+$__internal_0_$__cuda_sm3x_div_rn_f32_slow:
+        /*0050*/                   MUFU.RCP R0, R4 ;
+$__internal_1_$__cuda_sm20_rem_u64:
+        /*0060*/                   MUFU.RCP R0, R4 ;
+        /*0070*/                   RET.REL.NODEC R2 `(k) ;
+.L_x_2:
+        /*0080*/                   BRA `(.L_x_2);
+"""
+
+
+def test_subroutines_for_odd_operands_are_left_out_but_not_those_of_64_bit_divisions():
+    code = machine.parsed(CALLS)
+    assert [(each.name, each.line) for each in code] == [
+        ("BRA", 7), ("CALL.SLOW", 7), ("IMAD.MOV.U32", 7), ("CALL.REL.NOINC", 8), ("EXIT", 9),
+        ("MUFU.RCP", 8), ("RET.REL.NODEC", 8),
+    ]  # fmt: skip
+    made = machine.Machine("sm_90", 16, 0, code)
+    assert machine.executions(made, {7: 30, 8: 30, 9: 30})[:4] == [30, 0, 0, 30]
+
+
+LOOP = """\
+\t//## File "ptx", line 7
+        /*0000*/                   ISETP.GE.AND P0, PT, R0, RZ, PT ;
+.L_x_0:
+\t//## File "ptx", line 8
+        /*0010*/                   LDG.E R4, desc[UR4][R2.64] ;
+        /*0020*/              @P1 BRA `(.L_x_1) ;
+\t//## File "ptx", line 9
+        /*0030*/                   ISETP.GE.AND P1, PT, R0, RZ, PT ;
+.L_x_1:
+        /*0040*/              @P0 BRA `(.L_x_0) ;
+        /*0050*/                   PLOP3.LUT P1, PT, PT, PT, UP0, 0x80, 0x0 ;
+        /*0060*/                   EXIT ;
+"""
+
+
+def test_a_block_runs_no_more_often_than_its_loop_turns():
+    """Line 9 ran 600 times in all; the loop turned 100 times, and 10 warps entered."""
+    made = machine.Machine("sm_90", 16, 0, machine.parsed(LOOP))
+    assert made.innermost[2] == (1, 3) and made.innermost[4] is None
+    assert machine.executions(made, {7: 10, 8: 100, 9: 600}) == [10, 100, 100, 100, 100, 10, 10]
 
 
 def test_a_line_table_of_the_ptx_itself():

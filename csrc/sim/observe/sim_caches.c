@@ -142,6 +142,7 @@ struct sim_caches {
     size_t most;         /* entries of a warp */
     int lines_only;      /* a miss in L1 fetches the whole line */
     int pairs;           /* DRAM sends 64 bytes */
+    int stores_stay;     /* stores allocate lines in L1 */
     int lost;
     struct sim_log *logs; /* of blocks that have ended: of block b at b - next */
     uint8_t *ended;
@@ -227,6 +228,7 @@ int sim_caches_open(struct sim_run *run) {
     c->most = c->most < LEAST_ENTRIES ? LEAST_ENTRIES : c->most;
     c->lines_only = run->preset->coalescing == SIM_COALESCE_LINES;
     c->pairs = run->preset->cc >= AMPERE;
+    c->stores_stay = run->preset->cc >= VOLTA && run->preset->caches_loads;
     c->seen = calloc(c->lines + 1, 1);
     c->paths = calloc(k->code_count + 1ull, 1);
     c->counts = calloc(k->code_count + 1ull, sizeof *c->counts);
@@ -385,13 +387,23 @@ static enum level read_cached(struct sim_caches *c, const struct multiprocessor 
     return since >> 2 < m->live ? (enum level)(cache->asked[at] & 3) : IN_L1;
 }
 
-/* Writes through. A line in L1 keeps its sectors, with the new values; Fermi evicts it. */
-static void write_through(struct sim_caches *c, struct cache *l1, const struct entry *e) {
-    const size_t at = l1->sets ? cache_find(l1, e->line) : SIZE_MAX;
+/* Writes through. A line in L1 keeps its sectors, with the new values; Fermi evicts it. Since Volta
+ * stores allocate lines, too. */
+static void write_through(struct sim_caches *c, const struct multiprocessor *m, struct cache *l1,
+                          const struct entry *e) {
+    size_t at = l1->sets ? cache_find(l1, e->line) : SIZE_MAX;
     if (at != SIZE_MAX && c->lines_only)
         l1->states[at] = 0;
     else if (at != SIZE_MAX)
         c->counts[e->pc].l1_hits += sim_lanes_in(e->sectors & l1->states[at]);
+    if (l1->sets && c->stores_stay) {
+        uint32_t dropped;
+        if (at == SIZE_MAX) {
+            at = cache_take(l1, e->line, &dropped);
+            l1->asked[at] = (m->now - m->live) << 2; /* nothing is on its way */
+        }
+        l1->states[at] |= e->sectors;
+    }
     reach_l2(c, e, e->sectors);
 }
 
@@ -404,7 +416,7 @@ static enum level replay_line(struct sim_caches *c, struct multiprocessor *m,
     case TEXTURE:
         return read_cached(c, m, m->texture.sets ? &m->texture : &m->l1, e);
     case STORE:
-        write_through(c, &m->l1, e);
+        write_through(c, m, &m->l1, e);
         return IN_L1;
     default:
         return reach_l2(c, e, e->sectors);

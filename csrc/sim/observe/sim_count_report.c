@@ -81,6 +81,7 @@ static void add_memory(struct sim_counters *c, const struct sim_insn *in,
         c->local_store_requests += n->local_requests;
     } else if (in->op == SIM_OP_ATOM) {
         c->shared_atomics += n->shared_requests;
+        c->shared_atomic_wavefronts += n->wavefronts;
         c->global_atomics += n->requests;
     }
     if (in->op == SIM_OP_LD || (copy && !to_global)) {
