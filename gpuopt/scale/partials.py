@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from gpuopt.scale.links import Move, exchange, reshaped
 from gpuopt.util.float_state import in_default_float_state
 
 PART_BYTES = 8  # of a part of a result
+_WIDE = 512  # columns that are added alike in any rows; those of up to 64 are not
 
 _JOINS = {
     "min": np.minimum,
@@ -182,8 +184,7 @@ class Reduction:
             shape = (1 if k in self.axes else n for k, n in enumerate(chunk.shape))
             return Part(None, None, tuple(shape))
         if isinstance(chunk, np.ndarray):
-            if not (chunk.flags.c_contiguous or chunk.flags.f_contiguous):
-                # The order of additions depends on the layout, which another process may change.
+            if not self._keeps_bits(chunk):
                 chunk = np.ascontiguousarray(chunk)
             if self.op in ("sum", "mean", "prod") and self._converts:
                 chunk = chunk.astype(self.result)
@@ -198,6 +199,20 @@ class Reduction:
         if self.initial is None and op == "sum":
             options["initial"] = None
         return Part(self._reduced(chunk, op, options))
+
+    def _keeps_bits(self, chunk: np.ndarray) -> bool:
+        """Return whether the bits of results do not depend on whether a chunk is contiguous.
+
+        Another process or a spill may make it so. Floating-point additions have another order where
+        narrow columns are contiguous.
+        """
+        contiguous = chunk.flags.c_contiguous or chunk.flags.f_contiguous
+        if contiguous or self.op not in ("sum", "mean", "prod") or kind_of(self._wide) not in "fc":
+            return True
+        *steps, last = chunk.strides
+        rows = last == chunk.itemsize and all(a >= b > 0 for a, b in pairwise((*steps, last)))
+        whole = len(self.axes) == chunk.ndim or self.axes == (chunk.ndim - 1,)
+        return rows and (whole or (len(self.axes) == 1 and chunk.shape[-1] >= _WIDE))
 
     @property
     def _converts(self) -> bool:

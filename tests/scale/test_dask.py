@@ -82,6 +82,19 @@ def test_float32_sum_is_within_1_ulp_of_fsum_whatever_the_chunks(rng):
     assert abs(found.pop() - exact) <= np.spacing(abs(exact))
 
 
+@pytest.mark.parametrize("op", ["sum", "mean", "prod", "max"])
+def test_bits_do_not_depend_on_the_layout_of_chunks(op, rng):
+    """Chunks of one array are views, until a process or a spill copies them."""
+    for shape in ((301, 1700), (90, 40), (17, 5, 1100), (40, 3, 7)):
+        x = rng.standard_normal(shape) * 10.0 ** rng.integers(-4, 4, shape)
+        for dtype in (np.float32, np.float64):
+            views = da.from_array(x.astype(dtype), chunks=tuple(n // 2 + 1 for n in shape))
+            copies = views.map_blocks(np.ascontiguousarray)
+            for axis in (None, *range(len(shape))):
+                one, other = (gpuopt.reduce(each, op, axis=axis) for each in (views, copies))
+                assert one.compute().tobytes() == other.compute().tobytes(), (shape, dtype, axis)
+
+
 def test_float64_sum_keeps_what_cancels_between_chunks():
     x = np.array([1e300, 1.0, -1e300, 2**-60])
     assert gpuopt.reduce(da.from_array(x, chunks=1)).compute() == math.fsum(x)
