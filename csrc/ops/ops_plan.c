@@ -1,6 +1,5 @@
 /* ops_plan.c: calls the planner of a call's family, and runs calls whose output is an array. Knows
  * no kernel. */
-#include "../host/host_memory.h"
 #include "ops.h"
 
 #include <string.h>
@@ -62,11 +61,8 @@ enum status ops_call(struct ops_queue *queue, const struct ops_choice *choice,
     const bool output_in_place = in_place & OPS_RESIDENT_OUTPUT;
     const bool one_array =
         !output_in_place && call->input_count && !(in_place & 1) && call->output == call->inputs[0];
-    const bool arrives =
-        !output_in_place && !one_array && queue->device->capabilities & DEVICE_STREAMS;
     struct ops_problem problem; /* large structs: set each once */
     struct ops_plan plan;
-    struct host_populate populate;
     enum status status = STATUS_OK;
     problem.input_count = call->input_count;
     problem.output_bytes = call->output_bytes;
@@ -76,7 +72,6 @@ enum status ops_call(struct ops_queue *queue, const struct ops_choice *choice,
     memset(problem.values, 0, sizeof problem.values);
     memcpy(problem.numbers, call->numbers, sizeof problem.numbers);
     memcpy(problem.input_bytes, call->input_bytes, sizeof problem.input_bytes);
-    host_populate_begin(&populate, call->output, arrives ? call->output_bytes : 0);
     for (unsigned i = 0; i < call->input_count && !status; i++)
         if (by_value & 1u << i)
             memcpy(&problem.values[i], call->inputs[i], call->input_bytes[i]);
@@ -96,7 +91,6 @@ enum status ops_call(struct ops_queue *queue, const struct ops_choice *choice,
     }
     if (!status && !output_in_place)
         status = ops->copy_out(queue->device, call->output, problem.output, call->output_bytes);
-    host_populate_end(&populate);
     for (unsigned i = 0; i < call->input_count; i++)
         if (!(in_place & 1u << i))
             ops->free(queue->device, problem.inputs[i]);
