@@ -18,7 +18,9 @@ enum {
     OPS_TICKETS = 1024,
     OPS_BLOCK_BYTES = 256,  /* the least size of memory for reuse; */
     OPS_BLOCK_CLASSES = 13, /* the others are its doubles, up to 1 MiB; */
-    OPS_BLOCKS_KEPT = 8     /* number of each that a queue keeps */
+    OPS_BLOCKS_KEPT = 8,    /* number of each that a queue keeps */
+    OPS_REPEATED = 8,       /* calls that may repeat, */
+    OPS_REPEATED_STEPS = 4, /* of this many launches at most */
 };
 
 /* One launch; the values are its arguments, 8 bytes each. An extent of 0 means 1. With `takes_wide`
@@ -48,10 +50,11 @@ struct ops_queue {
     } blocks[OPS_BLOCK_CLASSES]; /* freed memory, by size */
     struct ops_found_ways *ways; /* of ops_matmul_any.c; NULL: none yet */
     struct ops_repeated {
-        struct ops_step step;
-        unsigned times;             /* equal launches in a row */
+        struct ops_step steps[OPS_REPEATED_STEPS];
+        unsigned count;             /* of its steps */
+        unsigned times;             /* equal calls, less the others since the graph was built */
         struct device_graph *graph; /* NULL: not built yet */
-    } repeated;                     /* the last short call's launch */
+    } repeated[OPS_REPEATED];       /* launches of short calls, by hash */
     struct ops_kernel {
         const struct reg_rung *rung;
         const struct reg_signature *signature;
@@ -136,10 +139,8 @@ enum status ops_copies(struct ops_queue *queue);
  */
 enum status ops_plan(struct ops_queue *queue, const struct ops_choice *choice,
                      const struct ops_problem *problem, struct ops_plan *plan);
+/* On a device with streams the launches of a short call that repeats become a graph. */
 enum status ops_run(struct ops_queue *queue, const struct ops_plan *plan);
-/* The same for a plan of one launch without a struct, on a device with streams, where the host's
- * time dominates: a launch that repeats becomes a graph. */
-enum status ops_run_short(struct ops_queue *queue, const struct ops_plan *plan);
 
 /* A step's launch; its arguments point into the plan. */
 enum { OPS_ARGUMENTS_MAX = OPS_VALUES_MAX + 1 };

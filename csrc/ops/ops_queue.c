@@ -106,15 +106,17 @@ enum status ops_tickets(struct ops_queue *queue, device_address *tickets) {
     return status;
 }
 
-static void forget_repeated(struct ops_queue *queue) {
-    if (queue->repeated.graph)
-        queue->device->ops->graph_close(queue->device, queue->repeated.graph);
-    memset(&queue->repeated, 0, sizeof queue->repeated);
+static void forget_repeated(struct ops_queue *queue, struct ops_repeated *repeated) {
+    if (repeated->graph)
+        queue->device->ops->graph_close(queue->device, repeated->graph);
+    repeated->graph = NULL;
+    repeated->times = 0;
 }
 
 void ops_close(struct ops_queue *queue) {
     const struct device_ops *ops = queue->device->ops;
-    forget_repeated(queue);
+    for (unsigned k = 0; k < OPS_REPEATED; k++)
+        forget_repeated(queue, &queue->repeated[k]);
     forget_tickets(queue);
     if (queue->kept)
         ops->free(queue->device, queue->kept);
@@ -220,40 +222,68 @@ struct device_launch ops_launch_of(const struct ops_plan *plan, unsigned i, void
     };
 }
 
-enum status ops_run(struct ops_queue *queue, const struct ops_plan *plan) {
+static enum status run_launches(struct ops_queue *queue, const struct ops_plan *plan) {
     enum status status = STATUS_OK;
     for (unsigned i = 0; i < plan->step_count && !status; i++) {
         void *arguments[OPS_ARGUMENTS_MAX];
         const struct device_launch launch = ops_launch_of(plan, i, arguments);
         status = queue->device->ops->launch(queue->device, &launch);
     }
-    if (status && !device_is_captured(queue->device))
-        forget_tickets(queue); /* a launch that did not complete may have drawn some */
     return status;
 }
 
-/* The driver starts a graph of one kernel faster than the kernel (TUNING.md H3). A launch that has
- * repeated this often probably repeats again. Without memory for a graph the kernel runs directly.
- */
-enum status ops_run_short(struct ops_queue *queue, const struct ops_plan *plan) {
-    const struct device_ops *ops = queue->device->ops;
-    struct ops_repeated *last = &queue->repeated;
+static struct device_graph *graph_of(struct ops_queue *queue, const struct ops_plan *plan) {
+    void *arguments[OPS_REPEATED_STEPS][OPS_ARGUMENTS_MAX];
+    struct device_launch launches[OPS_REPEATED_STEPS];
+    struct device_graph *graph;
+    for (unsigned i = 0; i < plan->step_count; i++)
+        launches[i] = ops_launch_of(plan, i, arguments[i]);
+    return queue->device->ops->graph_open(queue->device, launches, plan->step_count, &graph)
+               ? NULL
+               : graph;
+}
+
+static struct ops_repeated *repeated_of(struct ops_queue *queue, const struct ops_plan *plan) {
     const struct ops_step *step = &plan->steps[0];
-    if (memcmp(&last->step, step, sizeof *step) != 0) {
-        forget_repeated(queue);
-        memcpy(&last->step, step, sizeof *step); /* including its padding, for memcmp */
+    uint64_t hash = (uintptr_t)step->kernel;
+    for (unsigned k = 0; k < step->value_count; k++)
+        hash = (hash ^ step->values[k]) * 0x9E3779B97F4A7C15u;
+    return &queue->repeated[(hash >> 32) % OPS_REPEATED];
+}
+
+/* The host starts a graph in half of a kernel's time (TUNING.md H3, H5). A call that has repeated
+ * this often probably repeats again; as many others at its place remove it. Without memory for a
+ * graph the kernels run directly. */
+static enum status run_repeated(struct ops_queue *queue, const struct ops_plan *plan) {
+    struct ops_repeated *last = repeated_of(queue, plan);
+    const size_t bytes = plan->step_count * sizeof *plan->steps; /* with the padding, which is 0 */
+    if (last->count != plan->step_count || memcmp(last->steps, plan->steps, bytes) != 0) {
+        if (last->graph && --last->times)
+            return run_launches(queue, plan);
+        forget_repeated(queue, last);
+        memcpy(last->steps, plan->steps, bytes);
+        last->count = plan->step_count;
     }
     if (last->times < ops_fixed(queue, repeated_most) &&
-        ++last->times == ops_fixed(queue, repeated_most)) {
-        void *arguments[OPS_ARGUMENTS_MAX];
-        const struct device_launch launch = ops_launch_of(plan, 0, arguments);
-        if (ops->graph_open(queue->device, &launch, 1, &last->graph))
-            last->graph = NULL;
-    }
-    if (!last->graph)
-        return ops_run(queue, plan);
-    const enum status status = ops->graph_launch(queue->device, last->graph);
-    if (status)
-        forget_tickets(queue);
+        ++last->times == ops_fixed(queue, repeated_most) && !last->graph)
+        last->graph = graph_of(queue, plan);
+    return last->graph ? queue->device->ops->graph_launch(queue->device, last->graph)
+                       : run_launches(queue, plan);
+}
+
+/* Longer calls hide their launch, and their kernels overlap the end of the ones before. */
+static bool may_repeat(const struct ops_queue *queue, const struct ops_plan *plan) {
+    bool plain = plan->step_count > 0 && plan->step_count <= OPS_REPEATED_STEPS;
+    for (unsigned i = 0; plain && i < plan->step_count; i++)
+        plain = !plan->steps[i].takes_wide;
+    return plain && plan->bytes <= ops_fixed(queue, repeated_bytes) &&
+           queue->device->capabilities & DEVICE_STREAMS && !device_is_captured(queue->device);
+}
+
+enum status ops_run(struct ops_queue *queue, const struct ops_plan *plan) {
+    const enum status status =
+        may_repeat(queue, plan) ? run_repeated(queue, plan) : run_launches(queue, plan);
+    if (status && !device_is_captured(queue->device))
+        forget_tickets(queue); /* a launch that did not complete may have drawn some */
     return status;
 }

@@ -203,7 +203,7 @@ static enum status reduce_polled(struct ops_queue *queue, const struct ops_choic
     if (status)
         return status;
     plan.steps[0].values[3] = (uintptr_t)queue->word;
-    status = ops_run_short(queue, &plan);
+    status = ops_run(queue, &plan);
     if (!status)
         status = ops_word_await(queue, accumulator, plan.result_bytes);
     ops_plan_free(queue, &plan);

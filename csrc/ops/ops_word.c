@@ -74,7 +74,7 @@ enum status ops_fetch(struct ops_queue *queue, device_address from, size_t bytes
     status = ops_plan(queue, &copy, &problem, &plan);
     if (status)
         return status;
-    status = ops_run_short(queue, &plan);
+    status = ops_run(queue, &plan);
     if (!status)
         status = ops_word_await(queue, &value, sizeof value);
     if (!status)

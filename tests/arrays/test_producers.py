@@ -519,11 +519,15 @@ def test_a_repeated_launch_becomes_a_graph(fake_cuda):
         assert first == ["launch 7700;"] * 15 + ["graph 7700;"] * 15, first
         items[7] += 5  # the same memory
         assert told(x, total + 5) == "graph 7700;"
-        live = get("live")
         other = total + len(items)
-        assert told(y, other) == "launch 7700;"  # another launch: the graph is given back
-        assert get("live") == live - 1
-        assert [told(y, other) for _ in range(15)][-1] == "graph 7700;"
+        assert told(y, other) == "launch 7700;"
+        assert [told(y, other) for _ in range(31)][-1] == "graph 7700;"
+        live = get("live")
+        for k in range(1, 40):  # a queue keeps 8 graphs
+            z = Interface(items[k:], stream=0x7700)
+            told_last = [told(z, items[k:].sum()) for _ in range(31)][-1]
+            assert told_last == "graph 7700;" and get("live") <= live + 7, (k, get("live"))
+        assert [told(y, other) for _ in range(31)][-1] == "graph 7700;"
         fake.fake_cuda_fail(b"cuGraphLaunch", 999, 1)
         caught(gpuopt.DeviceError, lambda: gpuopt.reduce(y, out=host), "cuGraphLaunch")
         assert gpuopt.reduce(y, out=host) == other

@@ -116,7 +116,7 @@ for _ in range(9):  # plans of new alignments fill their caches, and no more tha
         break
 else:
     raise AssertionError(after[0] - before)
-assert after[2] == first[2], (first[2], after[2])
+assert after[2] - first[2] <= 8, (first[2], after[2])  # the graphs that a queue keeps
 assert max(b - a for a, b in zip(first[1], after[1])) < 20, (first[1], after[1])
 """
 

@@ -50,6 +50,7 @@ enum {
     TASK_ITEMS_MOST = 1 << 21, /* and at most: between two polls */
     FEW_TASKS = 64,
     TREE_DEPTH = 12,   /* of a task's leaves, with the last one */
+    FIRST = 128,       /* elements of a long row that may decide */
     COPIED_ROWS = 512, /* elements of rows that are copied together, if shorter */
 };
 _Static_assert(TASK_ITEMS_MOST <= LEAF << (TREE_DEPTH - 2), "a leaf more than the tree is deep");
@@ -278,6 +279,11 @@ static bool long_row(const struct axis_functions *functions, const struct part *
     piece.in = items_after(functions, part->in, start);
     piece.starts = &here;
     piece.rows = 1;
+    if (part->finish == ANY || part->finish == ALL) { /* usually the first elements decide */
+        piece.end = piece.first + FIRST;
+        if (n > FIRST && reduce_part(functions, &piece, values))
+            return true;
+    }
     for (uint64_t done = 0, leaves = 1; done < n; done += leaf, leaves++, top += size) {
         piece.end = piece.first + least(n - done, leaf);
         if (reduce_part(functions, &piece, top)) {
