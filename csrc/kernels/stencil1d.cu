@@ -715,7 +715,8 @@ __device__ __noinline__ In short_sum(stencil<In, Acc> s, int64 output) {
 }
 
 template <class In, class Acc> __device__ void short_rows(const stencil<In, Acc> &s) {
-    constexpr unsigned AT_ONCE = 4; // rows of a thread
+    constexpr unsigned AT_ONCE = 4, LOADS = 5; // rows of a thread; its loads in flight
+    static_assert(GROUP % LOADS == 0, "a tile");
     const unsigned t = threadIdx.x, n = unsigned(s.n), outputs = unsigned(s.outputs);
     Acc *sums = shared_memory<Acc>(), *constants = sums + n * outputs;
     Acc *tile = constants + outputs; // converted once
@@ -746,30 +747,35 @@ template <class In, class Acc> __device__ void short_rows(const stencil<In, Acc>
     for (int64 first = int64(blockIdx.x) * lines; first < s.rows; first += gridDim.x * lines) {
         const unsigned there = s.rows - first < lines ? unsigned(s.rows - first) : lines;
         const In *from = s.in + first * s.pitch;
-        In loaded[GROUP];
-#pragma unroll
-        for (unsigned k = 0, row = own_row, at = own_input; k < GROUP; k++) {
-            if (t + k * THREADS < there * n)
-                loaded[k] = from[row * s.pitch + at * s.step];
-            row += step;
-            at += rest;
-            if (has_gaps && at >= n) {
-                at -= n;
-                row++;
-            }
-        }
         __syncthreads(); // the sums are complete, and the previous tile is read
+#pragma unroll 1
+        for (unsigned base = t, row = own_row, at = own_input; base < TILE;
+             base += LOADS * THREADS) {
+            In loaded[LOADS];
 #pragma unroll
-        for (unsigned k = 0; k < GROUP; k++)
-            tile[t + k * THREADS] = static_cast<Acc>(loaded[k]);
+            for (unsigned k = 0; k < LOADS; k++) {
+                if (base + k * THREADS < there * n)
+                    loaded[k] =
+                        has_gaps ? from[row * s.pitch + at * s.step] : from[base + k * THREADS];
+                row += step;
+                at += rest;
+                if (has_gaps && at >= n) {
+                    at -= n;
+                    row++;
+                }
+            }
+#pragma unroll
+            for (unsigned k = 0; k < LOADS; k++)
+                tile[base + k * THREADS] = static_cast<Acc>(loaded[k]);
+        }
         __syncthreads();
 #pragma unroll 1
         for (unsigned row = own; own < side && row < there; row += AT_ONCE * side) {
-            const Acc *items[AT_ONCE];
+            unsigned items[AT_ONCE];
             Acc made[AT_ONCE];
 #pragma unroll
             for (unsigned q = 0; q < AT_ONCE; q++) {
-                items[q] = tile + (row + q * side < there ? row + q * side : row) * n;
+                items[q] = (row + q * side < there ? row + q * side : row) * n;
                 made[q] = constants[j];
             }
 #pragma unroll 4
@@ -777,7 +783,7 @@ template <class In, class Acc> __device__ void short_rows(const stencil<In, Acc>
                 const Acc weight = sums[i * outputs + j];
 #pragma unroll
                 for (unsigned q = 0; q < AT_ONCE; q++)
-                    made[q] = op_weighted::add(made[q], items[q][i], weight);
+                    made[q] = op_weighted::add(made[q], tile[items[q] + i], weight);
             }
 #pragma unroll
             for (unsigned q = 0; q < AT_ONCE; q++)
@@ -815,15 +821,33 @@ template <class In, class Acc> __device__ void columns(const stencil<In, Acc> &s
     for (unsigned k = threadIdx.x; k < width; k += THREADS)
         weights[k] = s.weights ? static_cast<Acc>(s.weights[k]) : Acc(1);
     __syncthreads();
+    const int first = static_cast<int>(s.first - s.before);
+    column_items<In, Acc> items = {s, reflection(s.n, s.mode), nullptr, 0,
+                                   first + static_cast<int>(s.outputs + s.width) - 2};
+    if (s.inner < 8 && width <= 12) { // adjacent outputs by adjacent threads, a window each
+        const int64 end = s.rows * s.outputs * s.inner;
+        int64 output = static_cast<int64>(blockIdx.x) * (THREADS * COUNT * groups) + threadIdx.x;
+#pragma unroll 1
+        for (unsigned g = 0; g < COUNT * groups && output < end; g++, output += THREADS) {
+            int64 column = output, i = split(column, s.inner);
+            const int64 row = split(i, s.outputs);
+            items.column = s.in + row * s.pitch + column;
+            items.left = first + static_cast<int>(i);
+            Acc sum = 0;
+#pragma unroll 4
+            for (unsigned k = 0; k < width; k++)
+                sum = op_weighted::add(sum, items[k], weights[k]);
+            s.out[output] = static_cast<In>(sum);
+        }
+        return;
+    }
     const int64 runs = (s.outputs + COUNT * groups - 1) / (COUNT * groups);
     int64 column = static_cast<int64>(blockIdx.x) * THREADS + threadIdx.x;
     int64 run = split(column, s.inner);
     const int64 row = split(run, runs);
     if (row >= s.rows)
         return;
-    const int first = static_cast<int>(s.first - s.before);
-    column_items<In, Acc> items = {s, reflection(s.n, s.mode), s.in + row * s.pitch + column, 0,
-                                   first + static_cast<int>(s.outputs + s.width) - 2};
+    items.column = s.in + row * s.pitch + column;
     In *to = s.out + row * s.outputs * s.inner + column;
 #pragma unroll 1
     for (unsigned g = 0; g < groups; g++) {
