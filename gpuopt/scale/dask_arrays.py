@@ -136,8 +136,7 @@ class _Joined:
 
 class _Finished(_Joined):
     def __call__(self, parts: Any, axis: Any, keepdims: bool) -> Any:
-        part = self.reduction.join(_flat(parts))
-        return self.reduction.finish(part)
+        return self.reduction.total(_flat(parts))
 
 
 def reduce(

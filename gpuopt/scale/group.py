@@ -189,7 +189,7 @@ def _reduce(
     start = [sum(lengths[: ranks.rank]), *(0 for _ in x.shape[1:])]
     parts = _shared(ranks, timeout, lambda: planned.part(x, start))
     if 0 in planned.axes or any(each.values is None for each in parts):
-        return planned.finish(planned.join(parts))
+        return planned.total(parts)
     found = np.concatenate([planned.finish(each, keep=True) for each in parts])
     return found.reshape(planned.squeezed(found.shape))
 

@@ -293,8 +293,21 @@ class Reduction:
         return {"dtype": self.result if kind_of(self.result) == "c" else self._wide}
 
     @in_default_float_state
+    def total(self, parts: Iterable[Part]) -> Any:
+        """Join parts in their order, and return the results, rounded once."""
+        return self._finished(self._joined(parts))
+
+    @in_default_float_state
     def join(self, parts: Iterable[Part]) -> Part:
         """Combine parts in their order."""
+        return self._joined(parts)
+
+    @in_default_float_state
+    def finish(self, part: Part, *, keep: bool = False) -> Any:
+        """Return the results, rounded once; `keep` keeps the reduced axes."""
+        return self._finished(part, keep=keep)
+
+    def _joined(self, parts: Iterable[Part]) -> Part:
         found = Part(None)
         for each in parts:
             if found.values is None or each.values is None:
@@ -307,9 +320,7 @@ class Reduction:
                 found = Part(_JOINS[self.op](found.values, each.values))
         return found
 
-    @in_default_float_state
-    def finish(self, part: Part, *, keep: bool = False) -> Any:
-        """Return the results, rounded once; `keep` keeps the reduced axes."""
+    def _finished(self, part: Part, *, keep: bool = False) -> Any:
         shape = part.shape or self.kept_shape
         if part.values is None and (self.op in PLACES or self.op == "mean"):
             part = Part(of_nothing(self.op, shape, self.result, ...))
@@ -317,13 +328,16 @@ class Reduction:
             part = Part(of_nothing(self.op, shape, self._wide, self.initial))
         if self.initial is not ... and self.initial is not None:
             first = first_of(self.initial, with_initial(self.op, self.result)).astype(self._wide)
-            part = self.join((Part(first[()]), part))  # CuPy accepts scalars
+            part = self._joined((Part(first[()]), part))  # CuPy accepts scalars
         values = part.values
         if self.op in PLACES:
             values = part.rest
         elif part.rest is not None:
             exact = np.isfinite(values) & (part.rest != 0)  # keeps negative zeros
-            values = np.where(exact, values + part.rest, values)
+            if not isinstance(values, np.generic):
+                values = np.where(exact, values + part.rest, values)
+            elif exact:
+                values = values + part.rest
         if self.op == "mean" and self.count:
             values = values / self.count
         values = values.astype(self.result)

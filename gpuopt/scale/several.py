@@ -166,7 +166,7 @@ def _reduce(
         found = np.concatenate([planned.finish(part, keep=True) for part in parts], cut[0])
         found = found.reshape(planned.squeezed(found.shape))
     else:
-        found = planned.finish(planned.join(parts))
+        found = planned.total(parts)
     if out is None:
         return found
     check_out(out, np.shape(found), planned.op, dtype, planned.result)

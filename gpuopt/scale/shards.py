@@ -181,9 +181,9 @@ def _joined_on_host(planned: Reduction, shards: Shards, shape: tuple[int, ...]) 
         full = [all(each.shape[k] for k in planned.axes) for each in arrays]
         made = [planned.part_on_device(each) for each in compress(arrays, full)]
         if not shape:  # numbers cost the host less than arrays
-            return planned.finish(planned.join(Part(each.dtype.type(each.item())) for each in made))
+            return planned.total(Part(each.dtype.type(each.item())) for each in made)
         parts = [Part(each.get().reshape(planned.kept_shape)) for each in made]
-    found = planned.finish(planned.join(parts))
+    found = planned.total(parts)
     if not shape:
         return found
     slices = pairwise(_cut(shape[0], len(arrays)))
