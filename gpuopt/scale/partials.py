@@ -341,7 +341,7 @@ class Reduction:
         if self.op == "mean" and self.count:
             values = values / self.count
         values = values.astype(self.result)
-        if keep:
+        if keep or isinstance(values, np.generic):
             return values
         values = values.reshape(self.squeezed(values.shape))
         return values[()] if isinstance(values, np.ndarray) and not values.ndim else values
