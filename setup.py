@@ -5,6 +5,7 @@ compute capabilities as in "80 90". The PTX is always there: the simulated GPU r
 compile it for other GPUs. GPUOPT_CFLAGS adds flags to the C compiler's and the linker's.
 """
 
+import errno
 import logging
 import os
 import re
@@ -19,6 +20,7 @@ import numpy
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.sdist import sdist
+from setuptools.errors import CompileError, LinkError
 
 ROOT = Path(__file__).resolve().parent
 SOURCES = Path("csrc")
@@ -103,9 +105,11 @@ class BuildExtension(build_ext):
         """Begin to compile the kernels, and tell the C files about them by macros."""
         # Whether to link is decided by the objects: this build's kernels are not there yet.
         self.every_file, self.force = self.force, True
-        with ThreadPoolExecutor(1) as waiting, build_kernels.workers() as self.pool:
+        waiting = ThreadPoolExecutor(1)
+        with build_kernels.workers() as self.pool:
             self.kernels = build_kernels.Build(self.pool, BUILD)
             self.embedded = waiting.submit(self.kernels.finish)
+            waiting.shutdown(wait=False)  # an error of C is shown before the kernels are finished
             images, cuda = self.kernels.images, build_kernels.header_folder(BUILD)
             ext.extra_compile_args += [f"-isystem{cuda}", *same_bytes_anywhere(cuda)]
             ext.define_macros += [
@@ -122,15 +126,18 @@ class BuildExtension(build_ext):
         """Build; report an error of the operating system in one line."""
         try:
             super().run()
+        except (CompileError, LinkError):
+            advice = build_kernels.host_compiler_advice("")
+            raise Failure(f"the C compiler failed; its message is above{advice}") from None
         except OSError as error:
             raise Failure(f"cannot be built: {error}{remedy(error)}") from None
 
 
 def remedy(error):
     """Return the remedy for an error of the operating system, "" if none is known."""
-    if isinstance(error, PermissionError):
+    if isinstance(error, PermissionError) or error.errno == errno.EROFS:
         return "; build in a folder that you may write to"
-    if isinstance(error, OSError) and error.errno == 28:
+    if error.errno == errno.ENOSPC:
         return "; free some space on this disk"
     return ""
 

@@ -336,7 +336,7 @@ def host_compiler_advice(text):
             ". This nvcc accepts no host compiler as new as this one: install an older one and set "
             "NVCC_CCBIN=g++-14 (or the version that its message names)"
         )
-    if "No space left on device" in text:
+    if "No space left on device" in text or shutil.disk_usage(ROOT).free < 1 << 24:
         return ". The disk is full: free some space, or set TMPDIR to another disk"
     return ""
 

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -184,6 +185,12 @@ def test_a_full_disk_is_explained(build, monkeypatch, tmp_path):
         build, monkeypatch, tmp_path, 'echo "x.ii: No space left on device" >&2; exit 1'
     )
     assert "disk is full" in text and "TMPDIR" in text
+
+
+def test_a_full_disk_is_noticed_where_no_message_names_it(build, monkeypatch):
+    assert build.host_compiler_advice("Segmentation fault") == ""
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
+    assert "disk is full" in build.host_compiler_advice("Segmentation fault")
 
 
 def test_without_a_host_compiler_the_package_is_named(build, monkeypatch, tmp_path):
