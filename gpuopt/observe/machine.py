@@ -135,7 +135,8 @@ class Machine:
     @cached_property
     def slow(self) -> set[int]:
         """The blocks that call a subroutine for odd operands, and those that it returns to."""
-        return {each.block + at for each in self.code if each.name == _SLOW for at in (0, 1)}
+        found = {each.block + at for each in self.code if each.name == _SLOW for at in (0, 1)}
+        return found & {each.block for each in self.code}
 
     @cached_property
     def innermost(self) -> dict[int, tuple[int, int] | None]:

@@ -99,6 +99,13 @@ def test_subroutines_for_odd_operands_are_left_out_but_not_those_of_64_bit_divis
     assert machine.executions(made, {7: 30, 8: 30, 9: 30})[:4] == [30, 0, 0, 30]
 
 
+def test_a_slow_path_may_be_followed_by_nothing():
+    """Its call ends a block, and the next label begins another but one."""
+    text = CALLS.replace("        /*0020*/                   IMAD.MOV.U32 R4, RZ, RZ, R5 ;\n", "")
+    made = machine.Machine("sm_90", 16, 0, machine.parsed(text))
+    assert machine.executions(made, {7: 30, 8: 30, 9: 30})[:3] == [30, 0, 30]
+
+
 LOOP = """\
 \t//## File "ptx", line 7
         /*0000*/                   ISETP.GE.AND P0, PT, R0, RZ, PT ;
