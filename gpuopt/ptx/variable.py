@@ -62,14 +62,29 @@ class Variable:
     def __setitem__(self, index: Any, value: ArrayLike) -> None:
         """Change elements on the device."""
         host, given = self.__array__(), np.asarray(value)
-        if not np.can_cast(given.dtype, self.dtype, "same_kind"):
+        if given.dtype.kind in "iub" and self.dtype.kind in "iu":
+            given = _of_bits(given, self.dtype)  # PTX does not say whether an integer has a sign
+        if given is None or not np.can_cast(given.dtype, self.dtype, "same_kind"):
             raise TypeError(
-                f"variable {self.name}: {given.dtype} does not fit into {self.dtype}; pass dtype= "
-                "to variable() if it holds another"
+                f"variable {self.name}: {_described(value)} does not fit into {self.dtype}; pass "
+                "dtype= to variable() if it holds another"
             )
-        host[index] = value
+        host[index] = given
         with self._module._lock:
             self._module._core.copy_in(self.address, host.view(np.uint8))
+
+
+def _described(value: ArrayLike) -> str:
+    given = np.asarray(value)
+    return f"{given.dtype} {value}" if given.ndim == 0 else str(given.dtype)
+
+
+def _of_bits(given: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
+    """Return integers as those of another type with the same bits; None if they are too large."""
+    bits = 8 * dtype.itemsize
+    if given.size and not (-(2 ** (bits - 1)) <= int(given.min()) and int(given.max()) < 2**bits):
+        return None
+    return given.astype(dtype)
 
 
 _KINDS = {"f": "f", "s": "i", "u": "u", "b": "u"}

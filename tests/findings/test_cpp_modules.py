@@ -81,6 +81,11 @@ def test_variables_are_arrays(module):
     assert module.variable("counts", "i4")[:].tolist() == [7] * 4
     module.variable("counts", np.int32)[1:3] = 5
     assert module.variable("counts", "i4")[:].tolist() == [7, 5, 5, 7]
+    unsigned = module.variable("counts", "u4")
+    unsigned[0], unsigned[3] = 10, -1  # PTX does not say whether an integer has a sign
+    assert module.variable("counts", "i4")[:].tolist() == [10, 5, 5, -1]
+    with pytest.raises(TypeError, match="4294967296 does not fit into uint32"):
+        unsigned[0] = 2**32
     with pytest.raises(ValueError, match="no variable nothing"):
         module.variable("nothing")
     with pytest.raises(TypeError, match="does not fit"):
