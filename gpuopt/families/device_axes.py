@@ -17,7 +17,7 @@ from gpuopt.arrays.libraries import View, in_order
 from gpuopt.families.axis_plan import AXES, Group, Pass, Work, merge, passes, work_of
 
 _WIDEST = 8  # element sizes in bytes that a copy moves
-_STRIDED = 256  # of a transpose's number of axes: their steps follow, as in ops_transpose.c
+STRIDED = 256  # of a transpose's number of axes: their steps follow, as in ops_transpose.c
 
 
 @dataclass
@@ -143,7 +143,7 @@ def _moved(groups: list[Group], unit: int) -> Copy | None:
     extents, steps = [groups[k][0] for k in order], [groups[k][1] for k in order]
     if not steps or steps[-1] != 1:
         return None
-    numbers = (_STRIDED + len(order), *extents, *map(order.index, range(len(order))), *steps)
+    numbers = (STRIDED + len(order), *extents, *map(order.index, range(len(order))), *steps)
     reach = 1 + sum((extent - 1) * step for extent, step in zip(extents, steps, strict=True))
     word = f"uint{8 * unit}"
     kernel = ("transpose", "move", word, word)

@@ -14,7 +14,7 @@ from gpuopt.arrays.inout import Problem, apart, check_out, takes_result
 from gpuopt.arrays.libraries import View, check_device, quick_view
 from gpuopt.families import device_calls, engines
 from gpuopt.families.axis_plan import memory_order
-from gpuopt.families.device_axes import copy_of
+from gpuopt.families.device_axes import STRIDED, copy_of
 from gpuopt.families.plans import kernel_plan, run
 from gpuopt.util.errors import AxisError
 from gpuopt.util.literals import DeviceName, TransposeRung
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}  # by element size
 COPIED = 8 << 20  # bytes up to which NumPy copies an array with gaps as fast as two passes
+SMALL = 1 << 14  # bytes up to which its call is faster than a kernel's
+STRIDED_AXES = 42  # as in ops_transpose.c
 IN_PLACE = (None, "serial", "openmp", "simd")  # rungs that transpose square matrices in place
 
 
@@ -105,6 +107,20 @@ def _is_dense(a: np.ndarray, order: list[int], turned: list[int]) -> bool:
     return bool(a.transpose(order).flags.c_contiguous)
 
 
+def _steps(a: np.ndarray, order: list[int], turned: list[int]) -> list[int] | None:
+    """Return the steps in elements in an order of axes; None unless runs of elements remain."""
+    if turned or not a.flags.aligned or a.ctypes.data % min(a.itemsize, 8):
+        return None
+    steps, least = [], 1
+    for k in reversed(order):
+        step = a.strides[k] // a.itemsize if a.shape[k] > 1 else least
+        if step < least or (a.shape[k] > 1 and a.strides[k] % a.itemsize):
+            return None
+        steps.append(step)
+        least = step * a.shape[k]
+    return steps[::-1] if steps[:1] == [1] else None
+
+
 def _there(
     a: View, axes: Any, variant: Any, out: Any, block: Any, device: Any
 ) -> _core.Plan | None:
@@ -168,6 +184,18 @@ def _plan(a: Any, axes: Any, variant: Any, out: Any, block: Any, device: Any) ->
             out=at,
         )
     in_place = out is not None and not apart(out, a)
+    steps = _steps(a, memory, turned) if direct and on_cpu and not in_place else None
+    if steps and a.nbytes > SMALL and len(steps) <= STRIDED_AXES:
+        extents = [a.shape[k] for k in memory]
+        numbers = (STRIDED + a.ndim, *extents, *map(memory.index, order), *steps)
+        reach = 1 + sum((n - 1) * step for n, step in zip(extents, steps, strict=True))
+        return kernel_plan(
+            [(head, numbers, (reach * a.itemsize,), a.nbytes)],
+            ((0, 0),),
+            (a.dtype, shape, None, None, False, False),
+            (None, block, device),
+            out=at,
+        )
     if on_cpu and block is None and not in_place and a.nbytes <= COPIED:
         return _core.Plan("copy", (0, order, at))
     return None
