@@ -80,6 +80,9 @@ static const struct reg_signature roofline_host_signatures[] = {CPU_ROOFLINE_SIG
 static const struct reg_signature transpose_kernel_signatures[] = {TRANSPOSE_SIGNATURES(SIGNATURE)};
 static const struct reg_signature transpose_host_signatures[] = {TRANSPOSE_SIGNATURES(SIGNATURE)};
 static const struct reg_signature stencil1d_kernel_signatures[] = {STENCIL1D_SIGNATURES(SIGNATURE)};
+#define ONE(op, items, accumulator) +1
+enum { STENCIL1D_WIDE_COUNT = 0 STENCIL1D_WIDE_SIGNATURES(ONE) };
+#undef ONE
 static const struct reg_signature stencil1d_host_signatures[] = {
     CPU_STENCIL1D_SIGNATURES(SIGNATURE)};
 static const struct reg_signature add_kernel_signatures[] = {ADD_SIGNATURES(SIGNATURE)};
@@ -116,6 +119,16 @@ static const struct reg_signature matmul_host_signatures[] = {MATMUL_SIGNATURES(
 #define stencil1d_any_signatures stencil1d_kernel_signatures
 #define reduce_axis_any_signatures reduce_axis_kernel_signatures
 
+/* Kernel signatures that a family's wide rungs lack. */
+#define NARROW_reduce 0
+#define NARROW_transpose 0
+#define NARROW_stencil1d (COUNT(stencil1d_kernel_signatures) - STENCIL1D_WIDE_COUNT)
+#define NARROW_add 0
+#define NARROW_saxpy 0
+#define NARROW_matmul 0
+#define NARROW_roofline 0
+#define NARROW_reduce_axis 0
+
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define FAMILY(name, files)           \
     {#name,                           \
@@ -127,6 +140,7 @@ static const struct reg_signature matmul_host_signatures[] = {MATMUL_SIGNATURES(
      COUNT(name##_kernel_signatures), \
      COUNT(name##_host_signatures),   \
      COUNT(name##_any_signatures),    \
+     NARROW_##name,                   \
      LISTING_##name},
 const struct reg_family reg_families[] = {REG_FAMILIES(FAMILY)};
 #undef FAMILY
@@ -157,8 +171,13 @@ const struct reg_signature *reg_signatures(const struct reg_family *family,
         *count = family->any_signature_count;
         return family->any_signatures;
     }
-    *count = host ? family->host_signature_count : family->kernel_signature_count;
-    return host ? family->host_signatures : family->kernel_signatures;
+    if (host) {
+        *count = family->host_signature_count;
+        return family->host_signatures;
+    }
+    const size_t narrow = rung->flags & RUNG_WIDE ? family->narrow_signature_count : 0;
+    *count = family->kernel_signature_count - narrow;
+    return family->kernel_signatures + narrow;
 }
 
 const struct reg_signature *reg_signature(const struct reg_family *family,

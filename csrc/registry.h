@@ -44,6 +44,7 @@ struct reg_family {
     size_t rung_count;
     const struct reg_signature *kernel_signatures, *host_signatures, *any_signatures;
     size_t kernel_signature_count, host_signature_count, any_signature_count;
+    size_t narrow_signature_count; /* first of the kernels': wide rungs are not compiled for them */
     struct reg_signature listing_signature; /* the decks' types, the only ones of their listings */
 };
 
