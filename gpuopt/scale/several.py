@@ -30,7 +30,7 @@ from gpuopt.scale.threads import on_each
 from gpuopt.util.errors import DeviceError
 
 _TILED = 1 << 28  # bytes from which on devices transpose tiles, of
-_TILE = 16 << 20  # bytes, by
+_TILE = 8 << 20  # bytes, by
 _THREADS = 8  # threads of each
 
 
