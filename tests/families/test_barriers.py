@@ -110,10 +110,20 @@ def stencil(radius, deck=0, block=None, *, weighted=False, cval=0.0, shape=1100)
     call = {"radius": radius, "weights": np.ones(2 * radius + 1) if weighted else None}
     call["cval"] = cval
     values = arguments(registry.stencil1d_problem(array, **call))
-    mode = len(values) - 3
-    values[mode] |= deck << 32
+    values[3 + 4] |= deck << 32
     return lambda variant: gpuopt.stencil1d(array, **call, variant=variant, block=block), values
 
+
+def stencil_form(form, blocks, n, rows, width, inner):
+    """Return a launch of rung 5 for short rows or columns, and its arguments."""
+    arrays = [np.ones(n * rows * inner, FLOAT), np.ones(width), np.zeros(n * rows * inner, FLOAT)]
+    numbers = [n, n, 0, width // 2, 2 | form << 32, 0, rows, width, n * inner, inner, inner]
+    launch = SimpleNamespace(kernel="stencil1d_5_weighted_float32_float64", grid=blocks, block=128,
+                             shared_bytes=32768)  # fmt: skip
+    return launch, [*arrays, *numbers]
+
+
+SHORT_ROWS, STENCIL_COLUMNS, GROUPS = 3, 4, 1 << 8
 
 # matmul_plan of matmul_plan.cuh.
 PRODUCT = np.dtype(
@@ -177,7 +187,11 @@ CASES = {
 # Cases of one rung alone.
 MORE_CASES = {
     ("matmul", 11): [product(320, 288, 384, 0, 2, 9, 270)],  # large enough to be cut
-    ("stencil1d", 5): [stencil(3, cval=0.1, shape=(40, 37))],  # no float32 is 0.1: summed again
+    ("stencil1d", 5): [
+        stencil(3, cval=0.1, shape=(40, 37)),  # no float32 is 0.1: summed again
+        stencil_form(SHORT_ROWS, 1, 5, 1000, 15, 1),  # several tiles
+        stencil_form(STENCIL_COLUMNS | GROUPS, 2, 40, 1, 7, 32),
+    ],
 }
 # Launches of rungs whose plan is not that of the family's others.
 OWN_CASES = {
@@ -239,9 +253,11 @@ def test_removing_any_barrier_is_detected(rung):
     for call, values in (
         [] if own else CASES[rung.family] + MORE_CASES.get((rung.family, rung.variant), [])
     ):
-        with gpuopt.Profile("sim", collecting=True) as profiled:
-            call(rung.variant)
-        launch = profiled.launches[0]
+        launch = call
+        if callable(call):
+            with gpuopt.Profile("sim", collecting=True) as profiled:
+                call(rung.variant)
+            launch = profiled.launches[0]
         cases.setdefault(launch.kernel, []).append((launch, values))
     for name, launches in cases.items():
         source = "\n".join([head, *functions.values(), kernels[name]])
