@@ -51,7 +51,8 @@ struct ops_queue {
     struct ops_found_ways *ways; /* of ops_matmul_any.c; NULL: none yet */
     struct ops_repeated {
         struct ops_step steps[OPS_REPEATED_STEPS];
-        unsigned count;             /* of its steps */
+        uint64_t wide[OPS_WIDE_BYTES / 8]; /* of a plan with a step that takes it */
+        unsigned count;                    /* of its steps */
         unsigned times;             /* equal calls, less the others since the graph was built */
         struct device_graph *graph; /* NULL: not built yet */
     } repeated[OPS_REPEATED];       /* launches of short calls, by hash */

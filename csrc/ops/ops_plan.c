@@ -25,7 +25,8 @@ enum status ops_plan(struct ops_queue *queue, const struct ops_choice *choice,
     memset(plan->steps, 0,
            sizeof *plan->steps * (choice->rung->flags & RUNG_HOST ? 1 : OPS_STEPS_MAX));
     memset(&plan->step_count, 0,
-           offsetof(struct ops_plan, wide) - offsetof(struct ops_plan, step_count));
+           (choice->rung->flags & RUNG_HOST ? offsetof(struct ops_plan, wide) : sizeof *plan) -
+               offsetof(struct ops_plan, step_count));
     struct ops_choice allowed = *choice;
     allowed.block = allowed_block(queue, choice);
     const enum status status =

@@ -251,17 +251,27 @@ static struct ops_repeated *repeated_of(struct ops_queue *queue, const struct op
     return &queue->repeated[(hash >> 32) % OPS_REPEATED];
 }
 
+static bool takes_wide(const struct ops_plan *plan) {
+    bool takes = false;
+    for (unsigned i = 0; i < plan->step_count; i++)
+        takes |= plan->steps[i].takes_wide;
+    return takes;
+}
+
 /* The host starts a graph in half of a kernel's time (TUNING.md H3, H5). A call that has repeated
  * this often probably repeats again; as many others at its place remove it. Without memory for a
  * graph the kernels run directly. */
 static enum status run_repeated(struct ops_queue *queue, const struct ops_plan *plan) {
     struct ops_repeated *last = repeated_of(queue, plan);
     const size_t bytes = plan->step_count * sizeof *plan->steps; /* with the padding, which is 0 */
-    if (last->count != plan->step_count || memcmp(last->steps, plan->steps, bytes) != 0) {
+    const size_t wide = takes_wide(plan) ? sizeof plan->wide : 0;
+    if (last->count != plan->step_count || memcmp(last->steps, plan->steps, bytes) != 0 ||
+        memcmp(last->wide, plan->wide, wide) != 0) {
         if (last->graph && --last->times)
             return run_launches(queue, plan);
         forget_repeated(queue, last);
         memcpy(last->steps, plan->steps, bytes);
+        memcpy(last->wide, plan->wide, wide);
         last->count = plan->step_count;
     }
     if (last->times < ops_fixed(queue, repeated_most) &&
@@ -273,10 +283,8 @@ static enum status run_repeated(struct ops_queue *queue, const struct ops_plan *
 
 /* Longer calls hide their launch, and their kernels overlap the end of the ones before. */
 static bool may_repeat(const struct ops_queue *queue, const struct ops_plan *plan) {
-    bool plain = plan->step_count > 0 && plan->step_count <= OPS_REPEATED_STEPS;
-    for (unsigned i = 0; plain && i < plan->step_count; i++)
-        plain = !plan->steps[i].takes_wide;
-    return plain && plan->bytes <= ops_fixed(queue, repeated_bytes) &&
+    return plan->step_count > 0 && plan->step_count <= OPS_REPEATED_STEPS &&
+           plan->bytes <= ops_fixed(queue, repeated_bytes) &&
            queue->device->capabilities & DEVICE_STREAMS && !device_is_captured(queue->device);
 }
 
