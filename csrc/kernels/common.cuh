@@ -31,10 +31,10 @@ template <class T> __device__ inline T *shared_memory() {
     return reinterpret_cast<T *>(shared_bytes);
 }
 
-// First statement of a kernel whose rung has RUNG_OVERLAPS. Its launch is prepared while the
-// previous kernel of the stream runs, and its blocks wait here until that kernel's writes are
-// visible, which shortens the gap between the two (programmatic dependent launch: PTX,
-// griddepcontrol).
+// Precedes every access of global memory in a kernel whose rung has RUNG_OVERLAPS. Its launch is
+// prepared while the previous kernel of the stream runs, and its blocks wait here until that
+// kernel's writes are visible, which shortens the gap between the two (programmatic dependent
+// launch: PTX, griddepcontrol).
 __device__ inline void wait_for_kernel_before() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");

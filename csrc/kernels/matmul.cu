@@ -84,6 +84,7 @@ RUNG(13, "dots", "matmul_13",
 
 #include "matmul/matmul_ring.cuh"
 #include "matmul/matmul_any.cuh"
+#include "matmul/matmul_patches.cuh"
 
 namespace matmul {
 
@@ -444,11 +445,11 @@ __device__ void matmul_11(const T *a, const T *b, T *c, uint64 m, uint64 n, uint
 template <unsigned Threads, class T>
 __device__ void matmul_12(const T *a, const T *b, T *c, sum_of<T> *partials,
                           const matmul_plan &plan) {
-#define MATMUL_PATCH_OF(threads, rows, columns, wide_rows, wide_columns, resident)   \
-    if constexpr (Threads == threads && sizeof(sum_of<T>) == 8)                      \
-        multiply_patches<wide_rows, wide_columns, threads>(a, b, c, partials, plan); \
-    else if constexpr (Threads == threads)                                           \
-        multiply_patches<rows, columns, threads>(a, b, c, partials, plan);
+#define MATMUL_PATCH_OF(threads, rows, columns, wide_rows, wide_columns, stages, resident)   \
+    if constexpr (Threads == threads && sizeof(sum_of<T>) == 8)                              \
+        multiply_patches<wide_rows, wide_columns, threads, stages>(a, b, c, partials, plan); \
+    else if constexpr (Threads == threads)                                                   \
+        multiply_patches<rows, columns, threads, stages>(a, b, c, partials, plan);
     MATMUL_PATCHES(MATMUL_PATCH_OF)
 }
 
@@ -461,6 +462,8 @@ __device__ void matmul_13(const T *a, const T *b, T *c, sum_of<T> *partials, uns
         multiply_dots(a, b, c, partials, plan);
     else if (mode == MATMUL_COLUMNS)
         multiply_columns(a, b, c, partials, plan);
+    else if (mode == MATMUL_OUTER)
+        multiply_outer(a, b, c, plan);
     else if (mode == MATMUL_JOIN)
         join_slices(c, partials, plan);
     else {
@@ -510,7 +513,6 @@ using type_float64 = float64;
         matmul_12_##op##_##items##_##same##_b##threads(                                           \
             const type_##items *a, const type_##items *b, type_##items *c, type_##same *partials, \
             const __grid_constant__ matmul_plan plan) {                                           \
-        wait_for_kernel_before();                                                                 \
         matmul_12<threads>(a, b, c, partials, plan);                                              \
     }
 #define MATMUL_DOT_KERNELS(op, items, same)                                                   \
@@ -523,7 +525,7 @@ using type_float64 = float64;
 #define MATMUL_ANY_RUNGS(op, items, same)        \
     MATMUL_PATCH_KERNEL(256, 2, op, items, same) \
     MATMUL_PATCH_KERNEL(128, 4, op, items, same) \
-    MATMUL_PATCH_KERNEL(512, 1, op, items, same) \
+    MATMUL_PATCH_KERNEL(512, 2, op, items, same) \
     MATMUL_DOT_KERNELS(op, items, same)
 #define MATMUL_SAME_RUNGS(op, items, same)         \
     MATMUL_KERNEL(matmul_1, 1024, op, items, same) \

@@ -12,13 +12,14 @@ enum {
     COUNT = 3, /* index in the numbers; 0 there: one product in C order */
     GRID_X = 0x7fffffff,
     WARP = 32,
-    VECTOR = 16, /* bytes */
+    VECTOR = 16,     /* bytes */
+    RESERVED = 1024, /* bytes of shared memory of a block that the system takes */
     SLICES_MOST = 512
 };
 
 /* Sizes of a block and of its threads' patches: see MATMUL_PATCHES. */
 struct patch {
-    unsigned threads, rows, columns, wide_rows, wide_columns, resident;
+    unsigned threads, rows, columns, wide_rows, wide_columns, stages, resident;
 };
 static const struct patch patches[] = {
 #define PATCH(...) {__VA_ARGS__},
@@ -38,8 +39,8 @@ static struct patch patch_of(unsigned threads, uint64_t sum_bytes) {
 }
 
 /* Tiles: threads, and logarithms of the patches from top to bottom and from left to right.
- * multiply_patches has registers for what a thread loads of a layer (float64 fits fewer shapes),
- * and a tile has no more rows than a block has threads. */
+ * multiply_patches has bits for what a thread loads of a layer, and a tile has no more rows than a
+ * block has threads. */
 static const struct shape {
     unsigned threads, down_bits, across_bits;
 } shapes[] = {{256, 4, 4}, {256, 5, 3}, {256, 4, 3}, {256, 3, 3}, {128, 4, 3}, {128, 3, 3},
@@ -60,6 +61,7 @@ struct machine {
 };
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t most(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static double greater(double a, double b) { return a > b ? a : b; }
 static uint64_t distance(int64_t step) { return (uint64_t)llabs(step); }
 
@@ -135,8 +137,12 @@ static void cut(struct matmul_plan *plan, uint64_t slices, uint64_t unit) {
 
 /* Cycles to read the operands and to write the results, and those to add the slices. */
 static double memory_cost(const struct machine *machine, const struct matmul_plan *plan) {
-    const double k = (double)plan->k, sides = (double)plan->m + (double)plan->n;
-    const double items = (double)products_of(plan) * sides * k + (double)plan->outputs;
+    double a = (double)plan->m * (double)plan->k, b = (double)plan->n * (double)plan->k;
+    for (uint32_t axis = 0; axis < plan->axis_count; axis++) {
+        a *= plan->axes[axis].a ? (double)plan->axes[axis].extent : 1;
+        b *= plan->axes[axis].b ? (double)plan->axes[axis].extent : 1;
+    }
+    const double items = a + b + (double)plan->outputs;
     return items * (double)machine->item /
            (ops_fixed(matmul, bytes_per_cycle) * machine->multiprocessors);
 }
@@ -159,15 +165,27 @@ static void keep_cheaper(struct matmul_way *best, const struct matmul_way *way) 
 /* --- rung 12: the busiest multiprocessor's multiplications, or the latency of its layers */
 
 /* Instructions of a thread that loads its part of a layer of an operand. */
-static double loads(const struct machine *machine, unsigned threads, uint64_t sides, uint64_t side,
-                    int64_t side_by, int64_t k_by, bool along_k, uint64_t k, uint64_t deep) {
+static double loads(const struct machine *machine, unsigned threads, uint64_t side, int64_t side_by,
+                    int64_t k_by, bool along_k, uint64_t deep) {
     const uint64_t wide = VECTOR / machine->sum;
     const int64_t inner = along_k ? k_by : side_by, outer = along_k ? side_by : k_by;
-    const bool words =
-        inner == 1 && distance(outer) % wide == 0 && (along_k ? k : sides) % wide == 0;
+    const bool words = !along_k && inner == 1 && distance(outer) % wide == 0;
     const uint64_t unit = words ? wide : 1;
     return (double)ceil_div(side * deep, unit * threads) *
            (words ? ops_fixed(matmul, word_cycles) : ops_fixed(matmul, element_cycles));
+}
+
+/* Elements of a block's shared memory: the ring, or the sums of half of the teams, or a part of the
+ * results that it stages. */
+static uint64_t patch_items(const struct patch *patch, const struct matmul_plan *plan, bool turned,
+                            uint64_t wide, uint64_t deep) {
+    const uint64_t rows = (uint64_t)patch->rows << plan->down_bits,
+                   columns = (uint64_t)patch->columns << plan->across_bits;
+    const uint64_t ring = patch->stages * (rows + columns) * (deep + 1);
+    const uint64_t sums = plan->team_bits ? patch->threads / 2 * patch->rows * patch->columns : 0;
+    const uint64_t staged = turned ? (wide << plan->across_bits) * (rows + wide)
+                                   : (wide << plan->down_bits) * (columns + wide);
+    return most(most(ring, sums), staged);
 }
 
 static void try_patches(const struct machine *machine, const struct matmul_plan *given,
@@ -181,46 +199,46 @@ static void try_patches(const struct machine *machine, const struct matmul_plan 
     plan->down_bits = shape->down_bits;
     plan->across_bits = shape->across_bits;
     plan->team_bits = bits_of(patch.threads) - shape->down_bits - shape->across_bits;
-    const uint64_t deep = steps << plan->team_bits;
-    if (machine->sum == 8 && rows * deep > 2 * steps * patch.threads)
-        return; /* too many registers */
+    /* Elements of 2 bytes pass through registers, which are too few for deeper layers. */
+    const bool is_deep =
+        shape->threads == MATMUL_DEEP_THREADS && plan->team_bits <= 1 && machine->item >= 4;
+    plan->step_bits = is_deep ? MATMUL_DEEP_BITS : 0;
+    const uint64_t deep = steps << (plan->team_bits + plan->step_bits);
     cut(plan, slices, deep);
     plan->across = ceil_div(plan->n, columns);
     plan->tiles = ceil_div(plan->m, rows) * plan->across;
     plan->a_along_k = distance(plan->a_k) <= distance(plan->a_row);
     plan->b_along_k = distance(plan->b_k) < distance(plan->b_column);
+    plan->run_bits = (uint32_t)ops_fixed(matmul, run_bits);
     way.blocks = plan->tiles * plan->slices * products_of(plan);
     way.threads = patch.threads;
-    const uint64_t ring = 2 * (rows + columns) * (deep + 1) * machine->sum;
-    const uint64_t sums =
-        plan->team_bits ? patch.threads / 2 * patch.rows * patch.columns * machine->sum : 0;
-    way.shared_bytes = (unsigned)(ring > sums ? ring : sums);
+    const bool turned = plan->c_row == 1 && plan->c_column != 1;
+    way.shared_bytes = (unsigned)(patch_items(&patch, plan, turned, wide, deep) * machine->sum);
     const double layers = (double)ceil_div(least(plan->chunk, plan->k), deep);
     const double issued =
-        (double)steps *
+        (double)(steps << plan->step_bits) *
             ((machine->sum == 8 ? 2.0 : 1.0) * patch.rows * patch.columns +
              (double)(patch.rows + patch.columns) / (double)wide * ops_fixed(matmul, read_cycles)) +
-        loads(machine, patch.threads, plan->m, rows, plan->a_row, plan->a_k, plan->a_along_k,
-              plan->k, deep) +
-        loads(machine, patch.threads, plan->n, columns, plan->b_column, plan->b_k, plan->b_along_k,
-              plan->k, deep);
+        loads(machine, patch.threads, rows, plan->a_row, plan->a_k, plan->a_along_k, deep) +
+        loads(machine, patch.threads, columns, plan->b_column, plan->b_k, plan->b_along_k, deep);
     const double warps = patch.threads / WARP / 4.0; /* of a scheduler */
     const double bytes = (double)((rows + columns) * deep * machine->item);
-    const double layer = greater(warps * issued + ops_fixed(matmul, barrier_cycles),
+    const double layer = greater(warps * (issued + ops_fixed(matmul, barrier_cycles)),
                                  bytes / ops_fixed(matmul, cache_bytes_per_cycle));
-    /* A warp covers 2^across_bits patches of a row, and stores to as many columns, or to the other
-     * rows: as many runs of memory. */
-    const bool down = plan->c_row == 1 && plan->c_column != 1;
-    const unsigned patches_across = 1u << shape->across_bits;
-    const double runs = down ? patches_across : (double)WARP / patches_across;
-    const uint64_t unit = (down ? plan->m : plan->n) % wide ? 1 : wide;
-    const double stores = (double)(rows * columns) / (double)(4 * WARP * unit) *
-                          (runs * ops_fixed(matmul, run_cycles) + ops_fixed(matmul, store_cycles));
+    const uint64_t unit = (turned ? plan->m : plan->n) % wide ? 1 : wide;
+    const double joins = plan->k > steps ? plan->team_bits * patch.rows * patch.columns / 16.0 : 0;
+    const double stores =
+        (double)(rows * columns) / (double)(4 * WARP * unit) * ops_fixed(matmul, store_cycles) +
+        joins * ops_fixed(matmul, team_cycles);
     const double busy = rounds_of(machine, (double)way.blocks, 1) *
-                        (ops_fixed(matmul, start_cycles) + layers * layer + stores);
-    const double waits = rounds_of(machine, (double)way.blocks, patch.resident) *
+                        (ops_fixed(matmul, tile_cycles) + layers * layer + stores);
+    const uint64_t fitting =
+        (machine->shared_most + RESERVED) / (way.shared_bytes + RESERVED); /* in a multiprocessor */
+    const double resident = (double)least(patch.resident, most(fitting, 1));
+    const double latency = ops_fixed(matmul, latency_cycles) / (patch.stages - 1);
+    const double waits = rounds_of(machine, (double)way.blocks, resident) *
                          (ops_fixed(matmul, patch_cycles) + stores +
-                          layers * greater(ops_fixed(matmul, layer_cycles), layer));
+                          layers * (greater(latency, layer) + ops_fixed(matmul, layer_cycles)));
     way.cost = greater(greater(busy, waits), memory_cost(machine, plan)) + join_cost(machine, plan);
     if (way.shared_bytes > machine->shared_most)
         way.cost = INFINITY; /* if no shape fits, the launch is refused, with both sizes */
@@ -265,14 +283,41 @@ static void try_columns(const struct machine *machine, const struct matmul_plan 
     const double tiles = (double)plan->tiles * (double)products_of(plan);
     const uint64_t wanted =
         (uint64_t)(ops_fixed(matmul, blocks) * machine->multiprocessors / tiles);
-    const uint64_t most = ceil_div(plan->k, ops_fixed(matmul, steps) * warps);
-    cut(plan, least(wanted, most), warps);
+    cut(plan, least(wanted, ceil_div(plan->k, ops_fixed(matmul, steps) * warps)), warps);
     way.blocks = plan->tiles * plan->slices * products_of(plan);
     way.shared_bytes = (unsigned)(warps * rows * machine->sum);
     const double loads = (double)plan->chunk / (double)(ops_fixed(matmul, steps) * warps);
     const double waits = rounds_of(machine, (double)way.blocks, ops_fixed(matmul, blocks)) *
                          (ops_fixed(matmul, start_cycles) + loads * ops_fixed(matmul, load_cycles));
     way.cost = greater(waits, memory_cost(machine, plan)) + join_cost(machine, plan);
+    if (way.shared_bytes <= machine->shared_most)
+        keep_cheaper(best, &way);
+}
+
+/* Few steps of k: a block stages all of them, and its stores are contiguous. */
+static void try_outer(const struct machine *machine, const struct matmul_plan *given,
+                      struct matmul_way *best) {
+    enum { PADDING = 8, RESIDENT = 3, FMAS = 32, READS = 8, WARPS = 2 /* of a scheduler */ };
+    struct matmul_way way = {
+        .rung = MATMUL_DOTS_RUNG, .mode = MATMUL_OUTER, .threads = MATMUL_THREADS, .plan = *given};
+    struct matmul_plan *plan = &way.plan;
+    if (!plan->k || plan->k > 1u << MATMUL_OUTER_BITS)
+        return;
+    plan->lane_bits = bits_of((unsigned)(2 * plan->k - 1));
+    plan->a_along_k = distance(plan->a_k) < distance(plan->a_row);
+    plan->b_along_k = distance(plan->b_k) < distance(plan->b_column);
+    plan->across = ceil_div(plan->n, MATMUL_OUTER_COLUMNS);
+    plan->tiles = ceil_div(plan->m, MATMUL_OUTER_ROWS) * plan->across;
+    way.blocks = plan->tiles * products_of(plan);
+    way.shared_bytes =
+        (unsigned)(plan->k * (MATMUL_OUTER_ROWS + MATMUL_OUTER_COLUMNS + PADDING) * machine->sum);
+    const double blocks = (double)way.blocks;
+    const double issued = (double)plan->k * (FMAS * (machine->sum == 8 ? 2 : 1) + READS) +
+                          ops_fixed(matmul, outer_cycles);
+    const double busy = rounds_of(machine, blocks, 1) * WARPS * issued;
+    const double waits = rounds_of(machine, blocks, RESIDENT) * ops_fixed(matmul, start_cycles);
+    way.cost =
+        greater(greater(busy, waits), memory_cost(machine, plan)) + ops_fixed(matmul, start_cycles);
     if (way.shared_bytes <= machine->shared_most)
         keep_cheaper(best, &way);
 }
@@ -333,6 +378,7 @@ static bool find_way(const struct ops_queue *queue, const struct ops_choice *cho
     memset(way, 0, sizeof *way);
     if (rung != MATMUL_PATCHES_RUNG) {
         try_columns(&machine, &plan, way);
+        try_outer(&machine, &plan, way);
         try_all_dots(&machine, &plan, way);
     }
     if (rung != MATMUL_DOTS_RUNG)
