@@ -56,35 +56,11 @@ RUNG(5, "shared-sums", "stencil1d_5",
 // clang-format on
 #else
 
-#include "stencil1d.cuh"
+#include "stencil1d/stencil1d_columns.cuh"
+#include "stencil1d/stencil1d_short_rows.cuh"
 #include "stencil1d_plan.cuh"
 
 namespace stencil1d {
-
-// sum + weight * element; integers wrap.
-struct op_sum {
-    static constexpr bool shares = true; // windows share partial sums
-    template <class Acc> static __device__ Acc add(Acc sum, Acc item, Acc) {
-        using W = typename wrapping<Acc>::type;
-        return static_cast<Acc>(W(sum) + W(item));
-    }
-    template <class Acc>
-    static __device__ Acc add(Acc sum, Acc item, const typename given<Acc>::type *, int64) {
-        return add(sum, item, Acc(1));
-    }
-};
-struct op_weighted {
-    static constexpr bool shares = false;
-    template <class Acc> static __device__ Acc add(Acc sum, Acc item, Acc weight) {
-        using W = typename wrapping<Acc>::type;
-        return static_cast<Acc>(W(sum) + W(weight) * W(item));
-    }
-    template <class Acc>
-    static __device__ Acc add(Acc sum, Acc item, const typename given<Acc>::type *weights,
-                              int64 k) {
-        return add(sum, item, static_cast<Acc>(__ldg(&weights[k])));
-    }
-};
 
 // --- the rungs
 
@@ -261,16 +237,6 @@ __device__ void sliding_window(const stencil<In, Acc> &s, const In *left, Acc (&
     }
 }
 
-// One output of all rows, element by element: used for a few. A call, as above.
-template <class Op, class In, class Acc>
-__device__ __noinline__ In plain_sum(stencil<In, Acc> rows, int64 output) {
-    const stencil<In, Acc> s = rows.row_of(output);
-    Acc sum = 0;
-    for (int64 k = 0; k < s.width; k++)
-        sum = Op::add(sum, s.read(s.first + output - s.before + k), s.weights, k);
-    return static_cast<In>(sum);
-}
-
 // At most OUTPUTS outputs of all rows, from `number` on, at the ends of rows. A call, as
 // above.
 template <class Op, class In, class Acc>
@@ -433,59 +399,9 @@ template <class Op, class In, class Acc> __device__ void stencil1d_4(const stenc
 }
 
 // New: tiles in shared memory, for windows that vectors do not suit: wide ones, and those of
-// outputs not aligned with their inputs (TUNING.md S2). A thread has GROUP adjacent outputs, an odd
-// number, so that adjacent threads, GROUP elements apart, use different banks. The host launches
-// rung 4 for aligned narrow windows, and rung 3 for windows wider than shared memory.
-constexpr unsigned GROUP = 15, THREADS = 128, TILE = GROUP * THREADS, WARP = 32;
-
-// Windows that share nothing: weighted ones, and those narrower than a group. SLOTS elements slide
-// through a thread's registers in a circle: element k + j, for output j, is in window[(k + j) %
-// SLOTS], a constant in the unrolled loop. One load of an element, or of a weight, serves COUNT
-// outputs.
-template <class Op, unsigned SLOTS, unsigned COUNT, class Acc>
-__device__ void add_items(Acc (&sums)[COUNT], const Acc (&window)[SLOTS], const Acc *weights,
-                          unsigned k) {
-    const Acc weight = Op::shares ? Acc(1) : *weights;
-#pragma unroll
-    for (unsigned j = 0; j < COUNT; j++)
-        sums[j] = Op::add(sums[j], window[(k + j) % SLOTS], weight);
-}
-// Forces an element of 4 bytes now: the compiler would defer the conversion until the store, and
-// keep the 8-byte value live.
-__device__ inline void settle(int32 &item) { asm volatile("" : "+r"(item)); }
-__device__ inline void settle(float32 &item) { asm volatile("" : "+f"(item)); }
-template <class In> __device__ inline void settle(In &) {}
-
-template <class Op, unsigned SLOTS, unsigned COUNT, class Items, class In, class Acc>
-__device__ void circling_window(Items items, const Acc *weights, unsigned width, In *outputs) {
-    Acc window[SLOTS], sums[COUNT];
-#pragma unroll
-    for (unsigned j = 0; j < COUNT; j++) {
-        window[j] = static_cast<Acc>(items[j]);
-        sums[j] = 0;
-    }
-    items += COUNT;
-#pragma unroll 1
-    for (; width > SLOTS; width -= SLOTS, items += SLOTS, weights += SLOTS) {
-#pragma unroll
-        for (unsigned k = 0; k < SLOTS; k++) {
-            add_items<Op>(sums, window, weights + k, k);
-            window[(k + COUNT) % SLOTS] = static_cast<Acc>(items[k]);
-        }
-    }
-#pragma unroll
-    for (unsigned k = 0; k < SLOTS; k++) {
-        add_items<Op>(sums, window, weights + k, k);
-        if (k + 1 == width)
-            break;
-        window[(k + COUNT) % SLOTS] = static_cast<Acc>(items[k]);
-    }
-#pragma unroll
-    for (unsigned j = 0; j < COUNT; j++) {
-        outputs[j] = static_cast<In>(sums[j]);
-        settle(outputs[j]);
-    }
-}
+// outputs not aligned with their inputs (TUNING.md S2). The host launches rung 4 for aligned narrow
+// windows, and rung 3 for windows wider than shared memory. Short rows and columns have headers of
+// their own.
 
 // From the inputs in `tile` to the outputs of the thread's own warp in `outputs`, which may overlap
 // the inputs. All sums and 8-byte elements at once would exceed the registers.
@@ -512,10 +428,6 @@ __device__ void windows_of_tile(const In *tile, In *outputs, const Acc *weights,
 // whose sums the block's threads compute once; then they end within the next two groups, where the
 // thread adds element by element. Every output is still a sum of its own inputs, but about 3 of its
 // 2 * radius + 1 additions remain.
-template <class T> __device__ T sum_of(T a, T b) {
-    using W = typename wrapping<T>::type;
-    return static_cast<T>(W(a) + W(b));
-}
 
 // The sum of the whole groups of the thread's windows, from group_sums[1] on. If there are many,
 // sums of EIGHT groups are computed first, each of which serves EIGHT windows.
@@ -669,198 +581,6 @@ __device__ __noinline__ void mend_at_ends(stencil<In, Acc> s, unsigned first) {
         if (row < s.rows && at < s.outputs &&
             !s.whole(middle - s.before, middle - s.before + s.width - 1))
             s.out[row * s.outputs + at] = plain_sum<Op>(s.row(row), at);
-    }
-}
-
-// Rows that are shorter than the window: every input meets several weights of an output, whose sum
-// multiplies it once. A block adds those up in shared memory, for each input and output of a row.
-
-// Calls add(first, end) for the runs of `apart`-th weights of output j that meet input i.
-template <class In, class Acc, class Add>
-__device__ void weights_of(const stencil<In, Acc> &s, int i, int j, Add add) {
-    const int n = static_cast<int>(s.n), left = static_cast<int>(s.first - s.before) + j;
-    const int width = static_cast<int>(s.width);
-    if (s.mode == CONSTANT || s.mode == NEAREST || n == 1) {
-        const bool repeats = s.mode != CONSTANT;
-        add(repeats && i == 0 ? 0 : i - left, repeats && i == n - 1 ? width : i - left + 1, 1);
-        return;
-    }
-    const int period = s.mode == WRAP ? n : s.mode == REFLECT ? 2 * n : 2 * n - 2;
-    const auto add_every = [&](int input) {
-        const int k = (input - left) % period;
-        add(k < 0 ? k + period : k, width, period);
-    };
-    add_every(i);
-    const int mirrored = period - i - (s.mode == REFLECT);
-    if (s.mode != WRAP && mirrored % period != i)
-        add_every(mirrored);
-}
-template <class In, class Acc>
-__device__ Acc sum_of_weights(const stencil<In, Acc> &s, int first, int end, int apart) {
-    const int width = static_cast<int>(s.width);
-    Acc sum = 0;
-#pragma unroll 4
-    for (int k = max(first, 0); k < min(end, width); k += apart)
-        sum = sum_of(sum, s.weights ? static_cast<Acc>(s.weights[k]) : Acc(1));
-    return sum;
-}
-template <class T> __device__ bool is_finite(T sum) {
-    return T(0.5) == 0 || isfinite(float64(sum));
-}
-
-// The sum of an output whose inputs are not all finite.
-template <class In, class Acc>
-__device__ __noinline__ In short_sum(stencil<In, Acc> s, int64 output) {
-    return s.weights ? plain_sum<op_weighted>(s, output) : plain_sum<op_sum>(s, output);
-}
-
-template <class In, class Acc> __device__ void short_rows(const stencil<In, Acc> &s) {
-    constexpr unsigned AT_ONCE = 4, LOADS = 5; // rows of a thread; its loads in flight
-    static_assert(GROUP % LOADS == 0, "a tile");
-    const unsigned t = threadIdx.x, n = unsigned(s.n), outputs = unsigned(s.outputs);
-    Acc *sums = shared_memory<Acc>(), *constants = sums + n * outputs;
-    Acc *tile = constants + outputs; // converted once
-    for (unsigned at = t; at < n * outputs; at += THREADS) {
-        const unsigned i = at / outputs;
-        Acc sum = 0;
-        weights_of(s, int(i), int(at - i * outputs), [&](int first, int end, int apart) {
-            sum = sum_of(sum, sum_of_weights(s, first, end, apart));
-        });
-        sums[at] = sum;
-    }
-    for (unsigned j = t; j < outputs; j += THREADS) {
-        const int left = int(s.first - s.before) + int(j);
-        constants[j] = 0;
-        if (s.mode == CONSTANT)
-            constants[j] =
-                op_weighted::add(Acc(0), static_cast<Acc>(s.beyond),
-                                 sum_of(sum_of_weights(s, 0, -left, 1),
-                                        sum_of_weights(s, int(n) - left, int(s.width), 1)));
-    }
-    const unsigned lines = TILE / n, side = THREADS / outputs; // rows of a tile; and at once
-    const unsigned j = t % outputs, own = t / outputs;
-    // A thread's inputs are `step` rows and some inputs apart.
-    const bool has_gaps = s.has_gaps();
-    const unsigned step = has_gaps ? THREADS / n : 0, rest = THREADS - step * n;
-    const unsigned own_row = has_gaps ? t / n : 0, own_input = t - own_row * n;
-#pragma unroll 1
-    for (int64 first = int64(blockIdx.x) * lines; first < s.rows; first += gridDim.x * lines) {
-        const unsigned there = s.rows - first < lines ? unsigned(s.rows - first) : lines;
-        const In *from = s.in + first * s.pitch;
-        __syncthreads(); // the sums are complete, and the previous tile is read
-#pragma unroll 1
-        for (unsigned base = t, row = own_row, at = own_input; base < TILE;
-             base += LOADS * THREADS) {
-            In loaded[LOADS];
-#pragma unroll
-            for (unsigned k = 0; k < LOADS; k++) {
-                if (base + k * THREADS < there * n)
-                    loaded[k] =
-                        has_gaps ? from[row * s.pitch + at * s.step] : from[base + k * THREADS];
-                row += step;
-                at += rest;
-                if (has_gaps && at >= n) {
-                    at -= n;
-                    row++;
-                }
-            }
-#pragma unroll
-            for (unsigned k = 0; k < LOADS; k++)
-                tile[base + k * THREADS] = static_cast<Acc>(loaded[k]);
-        }
-        __syncthreads();
-#pragma unroll 1
-        for (unsigned row = own; own < side && row < there; row += AT_ONCE * side) {
-            unsigned items[AT_ONCE];
-            Acc made[AT_ONCE];
-#pragma unroll
-            for (unsigned q = 0; q < AT_ONCE; q++) {
-                items[q] = (row + q * side < there ? row + q * side : row) * n;
-                made[q] = constants[j];
-            }
-#pragma unroll 4
-            for (unsigned i = 0; i < n; i++) {
-                const Acc weight = sums[i * outputs + j];
-#pragma unroll
-                for (unsigned q = 0; q < AT_ONCE; q++)
-                    made[q] = op_weighted::add(made[q], tile[items[q] + i], weight);
-            }
-#pragma unroll
-            for (unsigned q = 0; q < AT_ONCE; q++)
-                if (row + q * side < there) {
-                    const int64 output = (first + row + q * side) * outputs + j;
-                    // The weights of an infinite input must not cancel, nor their sum overflow.
-                    s.out[output] =
-                        is_finite(made[q]) ? static_cast<In>(made[q]) : short_sum(s, output);
-                }
-        }
-    }
-}
-
-// Columns: adjacent threads have adjacent ones. A thread computes groups of adjacent outputs, whose
-// inputs, read again from the L1 cache, slide through its registers.
-template <class In, class Acc> struct column_items {
-    const stencil<In, Acc> &s;
-    const reflection ends;
-    const In *column;
-    int left, last; // the first input of the window; the last of all, as others may not exist
-
-    __device__ Acc operator[](unsigned k) const {
-        const int i = min(left + static_cast<int>(k), last);
-        const Acc item = static_cast<Acc>(column[ends.at(i) * s.step]);
-        return s.mode == CONSTANT && ends.beyond(i) ? static_cast<Acc>(s.beyond) : item;
-    }
-    __device__ void operator+=(unsigned k) { left += static_cast<int>(k); }
-};
-
-template <class In, class Acc> __device__ void columns(const stencil<In, Acc> &s) {
-    constexpr unsigned COUNT = STENCIL1D_GROUP;
-    const unsigned groups = s.form >> STENCIL1D_GROUPS, width = static_cast<unsigned>(s.width);
-    Acc *weights = shared_memory<Acc>();
-#pragma unroll 1
-    for (unsigned k = threadIdx.x; k < width; k += THREADS)
-        weights[k] = s.weights ? static_cast<Acc>(s.weights[k]) : Acc(1);
-    __syncthreads();
-    const int first = static_cast<int>(s.first - s.before);
-    column_items<In, Acc> items = {s, reflection(s.n, s.mode), nullptr, 0,
-                                   first + static_cast<int>(s.outputs + s.width) - 2};
-    if (s.inner < 8 && width <= 12) { // adjacent outputs by adjacent threads, a window each
-        const int64 end = s.rows * s.outputs * s.inner;
-        int64 output = static_cast<int64>(blockIdx.x) * (THREADS * COUNT * groups) + threadIdx.x;
-#pragma unroll 1
-        for (unsigned g = 0; g < COUNT * groups && output < end; g++, output += THREADS) {
-            int64 column = output, i = split(column, s.inner);
-            const int64 row = split(i, s.outputs);
-            items.column = s.in + row * s.pitch + column;
-            items.left = first + static_cast<int>(i);
-            Acc sum = 0;
-#pragma unroll 4
-            for (unsigned k = 0; k < width; k++)
-                sum = op_weighted::add(sum, items[k], weights[k]);
-            s.out[output] = static_cast<In>(sum);
-        }
-        return;
-    }
-    const int64 runs = (s.outputs + COUNT * groups - 1) / (COUNT * groups);
-    int64 column = static_cast<int64>(blockIdx.x) * THREADS + threadIdx.x;
-    int64 run = split(column, s.inner);
-    const int64 row = split(run, runs);
-    if (row >= s.rows)
-        return;
-    items.column = s.in + row * s.pitch + column;
-    In *to = s.out + row * s.outputs * s.inner + column;
-#pragma unroll 1
-    for (unsigned g = 0; g < groups; g++) {
-        const int64 output = (run * groups + g) * COUNT;
-        if (output >= s.outputs)
-            return;
-        In made[COUNT];
-        items.left = first + static_cast<int>(output);
-        circling_window<op_weighted, COUNT, COUNT>(items, weights, width, made);
-#pragma unroll
-        for (unsigned j = 0; j < COUNT; j++)
-            if (output + j < s.outputs)
-                to[(output + j) * s.inner] = made[j];
     }
 }
 

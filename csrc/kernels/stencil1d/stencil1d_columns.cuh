@@ -1,0 +1,77 @@
+// stencil1d_columns.cuh: rung 5 of stencil1d.cu along an axis that is not the last. Contains no
+// kernel.
+#pragma once
+
+#include "../stencil1d_plan.cuh"
+#include "stencil1d_windows.cuh"
+
+namespace stencil1d {
+
+// Columns: adjacent threads have adjacent ones. A thread computes groups of adjacent outputs, whose
+// inputs, read again from the L1 cache, slide through its registers.
+template <class In, class Acc> struct column_items {
+    const stencil<In, Acc> &s;
+    const reflection ends;
+    const In *column;
+    int left, last; // the first input of the window; the last of all, as others may not exist
+
+    __device__ Acc operator[](unsigned k) const {
+        const int i = min(left + static_cast<int>(k), last);
+        const Acc item = static_cast<Acc>(column[ends.at(i) * s.step]);
+        return s.mode == CONSTANT && ends.beyond(i) ? static_cast<Acc>(s.beyond) : item;
+    }
+    __device__ void operator+=(unsigned k) { left += static_cast<int>(k); }
+};
+
+template <class In, class Acc> __device__ void columns(const stencil<In, Acc> &s) {
+    constexpr unsigned COUNT = STENCIL1D_GROUP;
+    const unsigned groups = s.form >> STENCIL1D_GROUPS, width = static_cast<unsigned>(s.width);
+    Acc *weights = shared_memory<Acc>();
+#pragma unroll 1
+    for (unsigned k = threadIdx.x; k < width; k += THREADS)
+        weights[k] = s.weights ? static_cast<Acc>(s.weights[k]) : Acc(1);
+    __syncthreads();
+    const int first = static_cast<int>(s.first - s.before);
+    column_items<In, Acc> items = {s, reflection(s.n, s.mode), nullptr, 0,
+                                   first + static_cast<int>(s.outputs + s.width) - 2};
+    if (s.inner < 8 && width <= 12) { // adjacent outputs by adjacent threads, a window each
+        const int64 end = s.rows * s.outputs * s.inner;
+        int64 output = static_cast<int64>(blockIdx.x) * (THREADS * COUNT * groups) + threadIdx.x;
+#pragma unroll 1
+        for (unsigned g = 0; g < COUNT * groups && output < end; g++, output += THREADS) {
+            int64 column = output, i = split(column, s.inner);
+            const int64 row = split(i, s.outputs);
+            items.column = s.in + row * s.pitch + column;
+            items.left = first + static_cast<int>(i);
+            Acc sum = 0;
+#pragma unroll 4
+            for (unsigned k = 0; k < width; k++)
+                sum = op_weighted::add(sum, items[k], weights[k]);
+            s.out[output] = static_cast<In>(sum);
+        }
+        return;
+    }
+    const int64 runs = (s.outputs + COUNT * groups - 1) / (COUNT * groups);
+    int64 column = static_cast<int64>(blockIdx.x) * THREADS + threadIdx.x;
+    int64 run = split(column, s.inner);
+    const int64 row = split(run, runs);
+    if (row >= s.rows)
+        return;
+    items.column = s.in + row * s.pitch + column;
+    In *to = s.out + row * s.outputs * s.inner + column;
+#pragma unroll 1
+    for (unsigned g = 0; g < groups; g++) {
+        const int64 output = (run * groups + g) * COUNT;
+        if (output >= s.outputs)
+            return;
+        In made[COUNT];
+        items.left = first + static_cast<int>(output);
+        circling_window<op_weighted, COUNT, COUNT>(items, weights, width, made);
+#pragma unroll
+        for (unsigned j = 0; j < COUNT; j++)
+            if (output + j < s.outputs)
+                to[(output + j) * s.inner] = made[j];
+    }
+}
+
+} // namespace stencil1d
