@@ -642,7 +642,8 @@ using type_int64 = int64;
 using type_float32 = float32;
 using type_float64 = float64;
 
-// With 32 registers per thread a multiprocessor can run its maximum number of threads.
+// With 32 registers per thread a multiprocessor can run its maximum number of threads, with 64 a
+// block of 1,024.
 #define STENCIL1D_KERNEL(rung, limit, op, items, acc)                                         \
     extern "C" __global__ void limit rung##_##op##_##items##_##acc(                           \
         const type_##items *in, const given<type_##acc>::type *weights, type_##items *out,    \
@@ -656,7 +657,7 @@ using type_float64 = float64;
 #define STENCIL1D_FIRST_RUNGS(op, items, acc)                      \
     STENCIL1D_KERNEL(stencil1d_1, , op, items, acc)                \
     STENCIL1D_KERNEL(stencil1d_2, __maxnreg__(32), op, items, acc) \
-    STENCIL1D_KERNEL(stencil1d_2h, , op, items, acc)
+    STENCIL1D_KERNEL(stencil1d_2h, __maxnreg__(64), op, items, acc)
 #define STENCIL1D_WIDE_RUNGS(op, items, acc)                                                  \
     STENCIL1D_KERNEL(stencil1d_3, , op, items, acc)                                           \
     STENCIL1D_KERNEL(stencil1d_4,                                                             \
