@@ -123,29 +123,36 @@ INLINE uint32_t to_tf32_of(float x, uint32_t how) {
     return sign | (how & SIM_SMALL_FINITE && r >= INFINITE ? (uint32_t)MOST : r);
 }
 
-/* A video instruction: how is an operation, with SIM_VIDEO_*. */
+/* A video instruction: how is an operation, with SIM_VIDEO_*. Results are those of ptxas's code for
+ * sm_90, not the PTX manual's: an unsigned result above 32 bits saturates only in a shift, of
+ * which 34 bits count; a secondary min or max compares 64 bits, which after a sum or a saturated
+ * shift are the low word, sign-extended. */
 INLINE uint32_t video(uint32_t a, uint32_t b, uint32_t c, uint32_t how) {
     const int64_t x = how & SIM_VIDEO_SIGNED_A ? (int32_t)a : (int64_t)a,
                   y = how & SIM_VIDEO_SIGNED_B ? (int32_t)b : (int64_t)b;
     const uint32_t by = how & SIM_VIDEO_WRAP ? b & 31 : b > 32 ? 32 : b;
     const uint32_t op = how & SIM_VIDEO_OPS;
-    const int64_t least = how & SIM_VIDEO_SIGNED ? INT32_MIN : 0,
-                  most = how & SIM_VIDEO_SIGNED ? INT32_MAX : (int64_t)UINT32_MAX;
-    int64_t r =
-        op == SIM_VIDEO_ADD    ? x + y
-        : op == SIM_VIDEO_SUB  ? x - y
-        : op == SIM_VIDEO_DIFF ? (x < y ? y - x : x - y)
-        : op == SIM_VIDEO_MIN  ? (x < y ? x : y)
-        : op == SIM_VIDEO_MAX  ? (x > y ? x : y)
-        : op == SIM_VIDEO_SHL
-            ? (by < 32 ? x * ((int64_t)1 << by) : (int64_t)((x > 0) - (x < 0)) * ((int64_t)1 << 62))
-            : x >> by;
-    if (how & SIM_VIDEO_SAT)
+    const int shift = op == SIM_VIDEO_SHL || op == SIM_VIDEO_SHR;
+    int64_t r = op == SIM_VIDEO_ADD    ? x + y
+                : op == SIM_VIDEO_SUB  ? x - y
+                : op == SIM_VIDEO_DIFF ? (x < y ? y - x : x - y)
+                : op == SIM_VIDEO_MIN  ? (x < y ? x : y)
+                : op == SIM_VIDEO_MAX  ? (x > y ? x : y)
+                : op == SIM_VIDEO_SHL  ? (int64_t)((uint64_t)x << by)
+                                       : x >> by;
+    if (how & SIM_VIDEO_SAT) {
+        const int64_t least = how & SIM_VIDEO_SIGNED ? INT32_MIN : 0,
+                      most = how & SIM_VIDEO_SIGNED ? INT32_MAX
+                             : shift                ? (int64_t)UINT32_MAX
+                                                    : INT64_MAX;
+        r = shift ? (int64_t)((uint64_t)r << 30) >> 30 : r;
         r = r < least ? least : r > most ? most : r;
+    }
+    if (op == SIM_VIDEO_ADD || op == SIM_VIDEO_SUB || (shift && how & SIM_VIDEO_SAT))
+        r = (int32_t)(uint32_t)r;
     if (how & (SIM_VIDEO_THEN_MIN | SIM_VIDEO_THEN_MAX)) {
-        const int64_t first = how & SIM_VIDEO_SIGNED ? (int32_t)(uint32_t)r : (int64_t)(uint32_t)r,
-                      third = how & SIM_VIDEO_SIGNED ? (int32_t)c : (int64_t)c;
-        return (uint32_t)((first < third) == !!(how & SIM_VIDEO_THEN_MIN) ? first : third);
+        const int less = how & SIM_VIDEO_SIGNED ? r < (int32_t)c : (uint64_t)r < c;
+        return less == !!(how & SIM_VIDEO_THEN_MIN) ? (uint32_t)r : c;
     }
     return (uint32_t)r + (how & SIM_VIDEO_THEN_ADD ? c : 0);
 }
