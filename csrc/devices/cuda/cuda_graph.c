@@ -64,8 +64,10 @@ enum status cuda_graph_launch(struct device *device, struct device_graph *graph)
     enum status status = cuda_check_uncaptured(queue);
     if (status || (status = cuda_enter(queue->gpu)))
         return status;
-    return cuda_leave(queue->gpu, cuda_check(cuda.cuGraphLaunch((CUgraphExec)graph, queue->stream),
-                                             "cuGraphLaunch"));
+    CUresult result = cuda.cuGraphLaunch((CUgraphExec)graph, queue->stream);
+    if (cuda_makes_room(queue->gpu, queue->stream, result))
+        result = cuda.cuGraphLaunch((CUgraphExec)graph, queue->stream);
+    return cuda_leave(queue->gpu, cuda_check(result, "cuGraphLaunch"));
 }
 
 void cuda_graph_close(struct device *device, struct device_graph *graph) {
