@@ -3,12 +3,12 @@
  */
 #pragma once
 
-/* What a kernel learns beside a stencil's numbers, in the upper half of the argument whose lower
- * half is the mode. Rung 2: whether it is the deck's case: one row, its radius, as many outputs as
- * inputs, and enough blocks that some have others on both sides; NEARLY: all but the block size or
- * the number of outputs. Rung 5: whether rows are shorter than the window,
- * or are columns, which the kernels with weights serve, all 1 if there are none; then the groups of
- * outputs of a thread follow from bit STENCIL1D_GROUPS on. */
+/* The form stands in the upper half of the argument whose lower half is the mode. For rung 2 it is
+ * DECK if there is one row, of the deck's radius, with as many outputs as inputs and enough blocks
+ * that some have others on both sides; NEARLY if only the block size or the number of outputs
+ * differs. For rung 5 it tells whether rows are shorter than the window or are columns; kernels
+ * with weights serve both, with weights of 1 if there are none. The groups of outputs of a thread
+ * follow from bit STENCIL1D_GROUPS on. */
 enum { STENCIL1D_DECK_RADIUS = 3, STENCIL1D_DECK_BLOCK = 256 };
 enum stencil1d_form {
     STENCIL1D_OTHER,
