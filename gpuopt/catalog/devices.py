@@ -117,7 +117,6 @@ def gpu_number(each: Device) -> int | None:
     return int(each.name.partition(":")[2]) if each.kind == "cuda" else None
 
 
-@suggests
 def preset_of(each: Device) -> str:
     """Return the preset of a GPU, "sim:h100", by its model and its multiprocessors; "" if none."""
     if each.name == "sim":
@@ -130,6 +129,7 @@ def preset_of(each: Device) -> str:
     return ""
 
 
+@suggests
 def available(kind: str = "cuda") -> Availability:
     """Report whether a kind of device is available, and why not.
 

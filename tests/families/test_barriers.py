@@ -71,7 +71,7 @@ def transpose(sides, tiles, shape, in_place=False):
     """
     array, plan = np.ones(sides, FLOAT), np.zeros((), PLAN)
     rows, columns = sides
-    pitch = (columns | 1) * FLOAT().itemsize
+    pitch = (-(-columns // 4) * 4 | 1) * FLOAT().itemsize  # rows end where a vector does
     for name, value in (
         ("shape", shape), ("in_place", in_place), ("items", array.size), ("rows", rows),
         ("reach", array.size),
@@ -131,7 +131,8 @@ PRODUCT = np.dtype(
     + [(name, "i8") for name in ("a_row", "a_k", "b_k", "b_column", "c_row", "c_column")]
     + [(name, "u8") for name in ("outputs", "chunk", "tiles", "across")]
     + [(name, "u4") for name in ("slices", "is_swapped", "down_bits", "across_bits")]
-    + [(name, "u4") for name in ("team_bits", "lane_bits", "join_bits", "a_along_k", "b_along_k")]
+    + [(name, "u4") for name in ("team_bits", "step_bits", "run_bits", "lane_bits", "join_bits")]
+    + [(name, "u4") for name in ("a_along_k", "b_along_k")]
     + [
         ("axis_count", "u4"),
         ("axes", np.dtype([(name, "u8") for name in ("extent", "a", "b")]), 6),
@@ -146,16 +147,17 @@ def any_product(m, k, n, rung, blocks, mode=None, block=None, **fields):
     given = {
         "m": m, "k": k, "n": n, "a_row": k, "a_k": 1, "b_k": n, "b_column": 1, "c_row": n,
         "c_column": 1, "outputs": m * n, "chunk": k, "tiles": blocks, "across": 1, "slices": 1,
+        "run_bits": 4,
     }  # fmt: skip
     for name, value in (given | fields).items():
         plan[name] = value
     arrays = [np.ones(size, FLOAT) for size in (m * k, k * n, m * n, 64 * m * n + m * k)]
     kernel = f"matmul_{rung}_matmul_float32_float32{f'_b{block}' if block else ''}"
-    launch = SimpleNamespace(kernel=kernel, grid=blocks, block=block or 256, shared_bytes=49152)
+    launch = SimpleNamespace(kernel=kernel, grid=blocks, block=block or 256, shared_bytes=1 << 17)
     return launch, [*arrays, *([] if mode is None else [mode]), plan.tobytes()]
 
 
-DOTS, COLUMNS, JOIN, COPY_A = range(4)
+DOTS, COLUMNS, OUTER, JOIN, COPY_A = range(5)
 
 # Cases by family, with partial tiles; one for each path of a rung.
 CASES = {
@@ -196,7 +198,9 @@ MORE_CASES = {
 # Launches of rungs whose plan is not that of the family's others.
 OWN_CASES = {
     ("matmul", 12): [
-        any_product(40, 90, 30, 12, 1, block=256, down_bits=4, across_bits=4, a_along_k=1),
+        any_product(
+            40, 90, 30, 12, 1, block=256, down_bits=4, across_bits=4, step_bits=1, a_along_k=1
+        ),
         any_product(40, 90, 30, 12, 1, block=256, down_bits=3, across_bits=3, team_bits=2),
         any_product(40, 90, 30, 12, 1, block=128, down_bits=3, across_bits=3, team_bits=1),
         any_product(40, 90, 30, 12, 2, block=512, down_bits=3, across_bits=3, team_bits=3),
@@ -204,6 +208,7 @@ OWN_CASES = {
     ("matmul", 13): [
         any_product(3, 5000, 1, 13, 3, DOTS, lane_bits=8),
         any_product(150, 90, 1, 13, 2, COLUMNS, a_row=1, a_k=150),
+        any_product(100, 20, 150, 13, 4, OUTER, across=2, lane_bits=5, b_along_k=0),
         any_product(9, 1, 7, 13, 2, JOIN, slices=20, join_bits=3),
         any_product(40, 50, 1, 13, 4, COPY_A, a_row=1, a_k=40),
     ],
