@@ -20,8 +20,7 @@
  * module's user may ask);
  * - fake_cuda_get(what): "live" objects, "depth" of contexts, "used" bytes, "calls", "shared" bytes
  *   that a block may have, the thread's capture "mode", the architecture of the last "code" that
- *   was loaded (0: it was PTX), whether a
- *   graph is "spoilt", "waits" for streams;
+ *   was loaded (0: it was PTX), ready "graphs", whether a graph is "spoilt", "waits" for streams;
  * - fake_cuda_graph_gone(number): a graph, the first that was captured being 1;
  * - fake_cuda_lacks(name): cuGetProcAddress does not know it;
  * - fake_cuda_story(), fake_cuda_forget(): the log of work by stream; clears it;
@@ -60,6 +59,7 @@ static long countdown;
 static char failing[64], lacking[64];
 static int failure;
 static __thread long depth;
+static long graphs;               /* that are ready */
 static long spoilt;               /* a graph */
 static __thread int capture_mode; /* 0: global, 2: relaxed */
 
@@ -111,6 +111,7 @@ long long fake_cuda_get(const char *what) {
            : !strcmp(what, "mode")   ? capture_mode
            : !strcmp(what, "spoilt") ? spoilt
            : !strcmp(what, "waits")  ? waits
+           : !strcmp(what, "graphs") ? graphs
            : !strcmp(what, "code")   ? code_for
                                      : calls;
 }

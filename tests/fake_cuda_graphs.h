@@ -55,6 +55,7 @@ static result cuGraphInstantiateWithFlags(struct graph **ready, const struct gra
     *ready = malloc(sizeof *graph);
     memcpy(*ready, graph, sizeof *graph);
     live++;
+    graphs++;
     return OK;
 }
 static result cuGraphUpload(struct graph *ready, void *stream) {
@@ -76,6 +77,7 @@ static result cuGraphLaunch(struct graph *ready, void *stream) {
 }
 static result cuGraphExecDestroy(void *each) {
     gone(each);
+    graphs--;
     return fails(__func__);
 }
 static result cuGraphDestroy(void *each) {
