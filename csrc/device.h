@@ -293,6 +293,16 @@ struct device_report {
 };
 typedef void (*device_report_function)(void *state, const struct device_report *report);
 
+/* How far a launch is; all 0 if none runs. */
+struct device_progress {
+    uint64_t ended, blocks;   /* blocks that have ended, and all */
+    uint64_t steps, expected; /* warp instructions so far; of the same launch before, 0: unknown */
+};
+
+/* Receives each kernel of a PTX text that has a body: first with no type, then once for each
+ * parameter with its type, as "u64", and size. A result other than 0 ends the reading. */
+typedef int device_entry_function(void *state, const char *kernel, const char *type, size_t bytes);
+
 /* A device of a kind is named "kind", "kind:0" or "kind:preset"; `which` is the part after the
  * colon ("" for the first). All entries but `count`, `open` and `info` require an open queue. */
 struct device_ops {

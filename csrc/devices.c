@@ -1,11 +1,11 @@
 /* devices.c: the list of device kinds and their names; the only file that knows every device. */
 #include "devices.h"
 
-#include "device.h"
 #include "devices/cpu/cpu_device.h"
 #include "devices/cpu/cpu_isa.h"
 #include "devices/cuda/cuda_device.h"
 #include "devices/sim_device.h"
+#include "devices/sim_progress.h"
 
 #include <string.h>
 
@@ -46,4 +46,9 @@ void devices_leaks(uint64_t *count, uint64_t *bytes) { sim_device_leaks(count, b
 
 void devices_traffic(uint64_t totals[DEVICES_TRAFFIC]) { sim_device_traffic(totals); }
 
-void devices_progress(struct device_progress *progress) { sim_device_progress(progress); }
+void devices_progress(struct device_progress *progress) { sim_progress_read(progress); }
+
+enum status devices_ptx_entries(const char *ptx, size_t bytes, device_entry_function *found,
+                                void *state) {
+    return sim_device_ptx_entries(ptx, bytes, found, state);
+}

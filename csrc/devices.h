@@ -2,7 +2,7 @@
 #ifndef GPUOPT_DEVICES_H
 #define GPUOPT_DEVICES_H
 
-#include "gpuopt.h"
+#include "device.h"
 
 struct devices_about {
     int cuda_toolkit, cuda_driver;   /* 13000 for 13.0; the driver's is 0 where it is unknown */
@@ -20,17 +20,11 @@ void devices_leaks(uint64_t *count, uint64_t *bytes);
 enum { DEVICES_TRAFFIC = 5 };
 void devices_traffic(uint64_t totals[DEVICES_TRAFFIC]);
 
-/* The launch that a simulated GPU of this process runs; of several, any; all 0 if none runs. */
-struct device_progress {
-    uint64_t ended, blocks;   /* blocks that have ended, and all */
-    uint64_t steps, expected; /* warp instructions so far; of the same launch before, 0: unknown */
-};
+/* The launch that a simulated GPU of this process runs; of several, any. */
 void devices_progress(struct device_progress *progress);
 
-/* Calls `found` for each kernel of a PTX text that has a body, for any device: first with no type,
- * then for each parameter with its type, as "u64", and size. A result other than 0 ends it. */
-typedef int devices_entry_function(void *state, const char *kernel, const char *type, size_t bytes);
-enum status devices_ptx_entries(const char *ptx, size_t bytes, devices_entry_function *found,
+/* Calls `found` for each kernel of a PTX text, for any device, and for the kernel's parameters. */
+enum status devices_ptx_entries(const char *ptx, size_t bytes, device_entry_function *found,
                                 void *state);
 
 #endif

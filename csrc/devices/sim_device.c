@@ -4,7 +4,6 @@
  */
 #include "sim_device.h"
 
-#include "../devices.h"
 #include "../host/host_threads.h"
 #include "../sim/sim.h"
 #include "sim_home.h"
@@ -293,7 +292,7 @@ static enum status sim_device_fill(struct device *device, device_address to, uin
 /* --- modules, kernels, launches */
 
 struct entry_listener {
-    devices_entry_function *found;
+    device_entry_function *found;
     void *state;
 };
 
@@ -306,8 +305,8 @@ static int entry_found(void *state, const char *kernel, const struct sim_param *
     return failed;
 }
 
-enum status devices_ptx_entries(const char *ptx, size_t bytes, devices_entry_function *found,
-                                void *state) {
+enum status sim_device_ptx_entries(const char *ptx, size_t bytes, device_entry_function *found,
+                                   void *state) {
     struct entry_listener listener = {found, state};
     struct sim_error error = {0};
     switch (sim_ptx_entries(ptx, bytes, entry_found, &listener, &error)) {

@@ -26,8 +26,8 @@ void sim_device_traffic(uint64_t totals[SIM_TRAFFIC]);
  * process was closed: a defect of the program, since queues outlive their objects. */
 void sim_device_leaks(uint64_t *count, uint64_t *bytes);
 
-/* Blocks of the current launch: how many ended, and how many there are. */
-struct device_progress;
-void sim_device_progress(struct device_progress *progress);
+/* For devices_ptx_entries. */
+enum status sim_device_ptx_entries(const char *ptx, size_t bytes, device_entry_function *found,
+                                   void *state);
 
 #endif

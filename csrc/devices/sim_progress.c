@@ -2,8 +2,6 @@
  * run at once overwrite each other's figures.
  */
 #include "sim_progress.h"
-#include "../devices.h"
-#include "sim_device.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -12,7 +10,7 @@
 /* The launch that was last heard of, in this process. */
 static struct device_progress running;
 
-void sim_device_progress(struct device_progress *progress) {
+void sim_progress_read(struct device_progress *progress) {
     progress->blocks = __atomic_load_n(&running.blocks, __ATOMIC_RELAXED);
     progress->ended = __atomic_load_n(&running.ended, __ATOMIC_RELAXED);
     progress->steps = __atomic_load_n(&running.steps, __ATOMIC_RELAXED);

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "cpu_team.h"
-#include "cpu_transpose.h"
+#include "cpu_transpose_parts.h"
 
 enum {
     RUN_LEAST = 64,  /* elements of a run of the output that is gathered at once, */

@@ -2,6 +2,7 @@
  * Launches are in cuda_launch.c, memory and copies in cuda_memory.c, streams in cuda_stream.c.
  * Knows no kernel and no Python.
  */
+#include "cuda_device.h"
 #include "cuda_queue.h"
 
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #ifndef GPUOPT_CUDA_QUEUE_H
 #define GPUOPT_CUDA_QUEUE_H
 
-#include "cuda_device.h"
+#include "../../device.h"
 #include "cuda_driver.h"
 
 #include <pthread.h>

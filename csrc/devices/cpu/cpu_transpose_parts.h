@@ -1,5 +1,5 @@
-/* cpu_transpose.h: a call of the CPU's transpose: its matrices, parts of them, and the functions
- * that move elements of one size. Knows no rung.
+/* cpu_transpose_parts.h: a call of the CPU's transpose: its matrices, parts of them, and the
+ * functions that move elements of one size. Knows no rung.
  */
 #pragma once
 
