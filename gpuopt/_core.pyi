@@ -151,7 +151,7 @@ class View:
     def replace(self, **changes: Any) -> View: ...
 
 @final
-class Bench:
+class Workbench:
     def __init__(
         self,
         family: str | tuple[Any, ...],

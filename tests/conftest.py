@@ -242,8 +242,8 @@ def wrong_bench(monkeypatch):
         def run(self):
             return self.bench.run() ^ 1
 
-    real = gpuopt._core.Bench
-    monkeypatch.setattr(gpuopt._core, "Bench", Wrong)
+    real = gpuopt._core.Workbench
+    monkeypatch.setattr(gpuopt._core, "Workbench", Wrong)
 
 
 def several(device, count):

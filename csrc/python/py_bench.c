@@ -1,4 +1,4 @@
-/* py_bench.c: Bench: data on a device, on which any rung can be run and timed. gpuopt/measure
+/* py_bench.c: Workbench: data on a device, on which any rung can be run and timed. gpuopt/measure
  * builds its measurements from run() and time(); it decides what to verify and what to print.
  */
 #include "py_core.h"
@@ -169,7 +169,7 @@ static PyObject *bench_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
         goto fail;
     self->problem = read.problem;
     if (PyTuple_Check(family) && read.call.resident) {
-        PyErr_SetString(PyExc_ValueError, "problem: a Bench requires arrays of the host");
+        PyErr_SetString(PyExc_ValueError, "problem: a Workbench requires arrays of the host");
         goto fail;
     }
     if (read.call.input_bytes[0] == 0) {
@@ -230,7 +230,7 @@ static int choose(struct bench *self, PyObject *variant, PyObject *block, PyObje
 /* Between begin and end the GIL is free and no other thread may use the bench. */
 static int begin(struct bench *self, struct py_unlocked *unlocked) {
     if (atomic_exchange(&self->busy, 1)) {
-        PyErr_SetString(PyExc_RuntimeError, "this Bench is in use by another thread");
+        PyErr_SetString(PyExc_RuntimeError, "this Workbench is in use by another thread");
         return -1;
     }
     py_unlock(unlocked, self->bench.queue->device);
@@ -370,14 +370,14 @@ static PyType_Slot bench_slots[] = {
     {Py_tp_dealloc, __extension__(void *) bench_dealloc},
     {Py_tp_methods, bench_methods},
     {Py_tp_getset, bench_getset},
-    {Py_tp_doc, "Bench(family, array, op='sum', *, dtype=None, device=None)\n--\n\n"
+    {Py_tp_doc, "Workbench(family, array, op='sum', *, dtype=None, device=None)\n--\n\n"
                 "Data on a device, on which rungs are run and timed: an array to reduce, or, as"
                 "\nthe only argument, a problem as `call` accepts it."},
     {0, NULL},
 };
 
 static PyType_Spec bench_spec = {
-    .name = "gpuopt._core.Bench",
+    .name = "gpuopt._core.Workbench",
     .basicsize = sizeof(struct bench),
     .flags = Py_TPFLAGS_DEFAULT,
     .slots = bench_slots,
@@ -385,5 +385,5 @@ static PyType_Spec bench_spec = {
 
 int py_bench_add(PyObject *module, struct py_state *state) {
     state->bench_type = PyType_FromModuleAndSpec(module, &bench_spec, NULL);
-    return state->bench_type ? PyModule_AddObjectRef(module, "Bench", state->bench_type) : -1;
+    return state->bench_type ? PyModule_AddObjectRef(module, "Workbench", state->bench_type) : -1;
 }

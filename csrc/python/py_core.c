@@ -126,7 +126,7 @@ static PyMethodDef module_methods[] = {
     {"rungs", py_rungs, METH_O,
      "rungs($module, family, /)\n--\n\nList the family's rungs as dicts."},
     {"tunings", py_tunings, METH_O,
-     "tunings($module, family, /)\n--\n\nList the planners' constants that Bench may set, as "
+     "tunings($module, family, /)\n--\n\nList the planners' constants that Workbench may set, as "
      "dicts."},
     {"float_state", py_float_state, METH_O,
      "float_state($module, before, /)\n--\n\n"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gpuopt.advice.code import Op
-from gpuopt.advice.evidence import Block, Evidence
+from gpuopt.advice.evidence import Evidence, TracedBlock
 from gpuopt.advice.explanation import Advice
 from gpuopt.advice.memory import LEAST_GAIN, severity
 from gpuopt.observe.launches import Launch
@@ -31,7 +31,7 @@ class _Waste:
         self.loop = False  # its lanes leave a loop one after the other
 
 
-def divergence(block: Block) -> tuple[dict[int, _Waste], int]:
+def divergence(block: TracedBlock) -> tuple[dict[int, _Waste], int]:
     """Return the idle lane slots by branch instruction, and all slots.
 
     A branch that splits a warp is responsible for the instructions up to where its lanes run
@@ -63,7 +63,7 @@ def divergence(block: Block) -> tuple[dict[int, _Waste], int]:
     return wastes, slots
 
 
-def _by_index(block: Block, branch: Op) -> bool:
+def _by_index(block: TracedBlock, branch: Op) -> bool:
     """Tell whether the thread's index alone decides a branch: no loaded and no computed value."""
     ops = block.code.slice(branch.guard) if branch.guard else []
     texts = [op.text for op in ops]
@@ -185,7 +185,7 @@ def _ratio(evidence: Evidence) -> float:
     return row["f32_gflops"] / row["f64_gflops"] if row["f64_gflops"] else 32
 
 
-def _from_float(block: Block, registers: tuple[str, ...]) -> bool:
+def _from_float(block: TracedBlock, registers: tuple[str, ...]) -> bool:
     """Tell whether a float64 value comes from a conversion of a float32, by arithmetic only."""
     todo, seen = list(registers), set()
     while todo:
@@ -348,7 +348,7 @@ def unneeded_barriers(evidence: Evidence) -> Iterator[Advice]:
         )
 
 
-def _in_a_loop(block: Block, number: int) -> bool:
+def _in_a_loop(block: TracedBlock, number: int) -> bool:
     """Tell whether an instruction lies before a backward branch to above it, by its text order."""
     lines = [each.ptx_line for each in block.code.instructions]
     return any(
@@ -359,7 +359,7 @@ def _in_a_loop(block: Block, number: int) -> bool:
     )
 
 
-def _target(block: Block, number: int) -> int:
+def _target(block: TracedBlock, number: int) -> int:
     """Return the PTX line after a branch's label; a large number where it is unknown."""
     targets = block.labels
     return targets.get(block.code.ops[number].operands[-1], 1 << 60) if targets else 1 << 60

@@ -117,7 +117,7 @@ class Sites:
 
 
 @dataclass
-class Block:
+class TracedBlock:
     """A traced block."""
 
     launch: Launch
@@ -199,7 +199,7 @@ class Evidence:
     """Everything that the rules look at."""
 
     launch: Launch
-    blocks: list[Block]
+    blocks: list[TracedBlock]
     kernel: Kernel | None
     arguments: tuple[Any, ...]
     again: Callable[[Kernel | None], Launch] | None  # runs it once more, another kernel perhaps
@@ -399,7 +399,7 @@ class Evidence:
 # --- gathering
 
 
-class _Sink:
+class _LaunchSink:
     """A sink that keeps the launches of a call."""
 
     def __init__(self) -> None:
@@ -411,11 +411,11 @@ class _Sink:
 
 def traced(
     call: Callable[[], Any], launch: Launch, number: int, block: int, device: str
-) -> Block | None:
+) -> TracedBlock | None:
     """Run a call again and record one block of one of its launches."""
     x, y, _ = launch.grid
     index = (block % x, block // x % y, block // x // y)
-    sink = _Sink()
+    sink = _LaunchSink()
     with recording.traced(sink, device, (number, index, -1, EVENTS_MOST)):
         call()
     told = next((each for each in sink.told if each["trace"]), None)
@@ -427,4 +427,4 @@ def traced(
         return None
     code = Code([Instruction(*each) for each in made["instructions"]])
     spaces, kinds = tuple(made["spaces"]), tuple(made["accesses"])
-    return Block(launch, code, events, spaces, kinds, made["truncated"])
+    return TracedBlock(launch, code, events, spaces, kinds, made["truncated"])

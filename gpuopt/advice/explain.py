@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuopt.advice import errors
 from gpuopt.advice.code import file_of, line_of, place
-from gpuopt.advice.evidence import Block, Evidence, traced
+from gpuopt.advice.evidence import Evidence, TracedBlock, traced
 from gpuopt.advice.explanation import Advice, Explanation
 from gpuopt.advice.rules import EXPLAINED_BY, OF_THE_LAUNCH, RULES
 from gpuopt.jit import resources
@@ -60,7 +60,7 @@ def _counted(call: Callable[[], Any], device: str) -> Profile:
 
 def _blocks(
     repeat: Callable[[], Any], launch: Launch, number: int, device: str, notes: list[str]
-) -> list[Block]:
+) -> list[TracedBlock]:
     """Trace a block, and a second one if their work differs."""
     x, y, z = launch.grid
     count = x * y * z
@@ -68,7 +68,7 @@ def _blocks(
     if launch.spread.longest_steps * count > 1.45 * launch.spread.steps and count > 1:
         longest = launch.spread.longest_block
         wanted.append(longest if longest != wanted[0] else 0)
-    found: list[Block] = []
+    found: list[TracedBlock] = []
     if any(each.kind in ("does not end", "deadlock") for each in launch.findings):
         return found
     for each in wanted:

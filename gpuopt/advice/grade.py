@@ -26,7 +26,7 @@ FINDINGS_MOST = 5  # in a message
 
 
 @dataclass(frozen=True)
-class Outcome:
+class GradedTest:
     """The outcome of one test: its name, points, and the reason if it failed."""
 
     name: str
@@ -46,7 +46,7 @@ class Grade:
     ----------
     source, tests : str
         The files' names.
-    outcomes : list of Outcome
+    outcomes : list of GradedTest
     error : str
         The compiler's error; "" if the source compiles.
 
@@ -60,7 +60,7 @@ class Grade:
 
     source: str
     tests: str
-    outcomes: list[Outcome]
+    outcomes: list[GradedTest]
     error: str = ""
 
     @property
@@ -125,7 +125,7 @@ def _points(test: Callable[..., Any]) -> float:
     return float(getattr(test, "points", 1))
 
 
-def _outcome(test: Callable[..., Any], module: Any, device: str) -> Outcome:
+def _outcome(test: Callable[..., Any], module: Any, device: str) -> GradedTest:
     """Run one test."""
     began = time.monotonic()
     profile = Profile(device, collecting=True)
@@ -145,7 +145,7 @@ def _outcome(test: Callable[..., Any], module: Any, device: str) -> Outcome:
     message = "\n".join(filter(None, [message, *shown]))
     seconds = time.monotonic() - began
     of = _points(test)
-    return Outcome(
+    return GradedTest(
         test.__name__, not message, 0.0 if message else of, of, message, seconds, findings
     )
 
@@ -217,7 +217,7 @@ def grade(
     try:
         module = compile_source(source, device=device, include=include)
     except CompileError as error:
-        failed = [Outcome(each.__name__, False, 0.0, _points(each)) for each in found]
+        failed = [GradedTest(each.__name__, False, 0.0, _points(each)) for each in found]
         return Grade(source.name, tests.name, failed, str(error))
     limited = _Limited(module, seconds)
     outcomes = [_outcome(each, limited, module.device) for each in found]

@@ -57,7 +57,7 @@ class Problem:
         return self.family, self.op, self.items, self.result
 
     def on(self, output: np.ndarray) -> tuple[object, ...]:
-        """Return the tuple that `_core.Bench` accepts."""
+        """Return the tuple that `_core.Workbench` accepts."""
         return (*self.head, self.inputs, output, tuple(number % 2**64 for number in self.numbers))
 
 

@@ -69,7 +69,7 @@ def show_findings(lines: list[str]) -> None:
         print(fold(paint(line, RED)) if not coloured() else paint(fold(line), RED))
 
 
-class Bar:
+class ProgressBar:
     """A line of progress that a thread redraws, with permanent lines above it.
 
     It adds the blocks of a launch that a simulated GPU runs; until a fraction is reported, those
@@ -132,7 +132,7 @@ class Bar:
                 self._shown = len(text)
 
     @contextmanager
-    def running(self) -> Iterator[Bar]:
+    def running(self) -> Iterator[ProgressBar]:
         """Draw until the block ends."""
         thread = threading.Thread(target=self._draw, daemon=True)
         if self._drawn:
@@ -149,7 +149,7 @@ class Bar:
 
 
 @contextmanager
-def bar(stream: TextIO | None = None, text: str = "") -> Iterator[Bar]:
+def bar(stream: TextIO | None = None, text: str = "") -> Iterator[ProgressBar]:
     """Yield a bar: call it with the current step and the fraction of the work that is done.
 
     On a terminal it appears after a second; in a pipe only the permanent lines are shown.
@@ -162,6 +162,6 @@ def bar(stream: TextIO | None = None, text: str = "") -> Iterator[Bar]:
         The first step.
     """
     stream = stream or sys.stderr
-    with Bar(stream, stream.isatty()).running() as shown:
+    with ProgressBar(stream, stream.isatty()).running() as shown:
         shown(text, 0.0)
         yield shown

@@ -4,8 +4,8 @@ A pass reduces outer x reduced x inner elements to outer x inner results. "Reduc
 "outer" and "inner" are up to `AXES` axes each that cannot be merged. A GPU's pass may reduce two
 axes that cannot be merged. Axes are sorted by stride, largest first, and reversed axes are flipped;
 neighbouring axes of one kind (kept or reduced) are merged. Every pass reduces the longest axis,
-which leaves the fewest results. A few kernels serve many operations and dtypes: `Work` maps an
-operation to a kernel and its keys (see reduce_axis.cu).
+which leaves the fewest results. A few kernels serve many operations and dtypes: `AxisKernel` maps
+an operation to a kernel and its keys (see reduce_axis.cu).
 
 A plan depends on shapes, strides and dtypes only, not on arrays or devices.
 """
@@ -37,7 +37,7 @@ _OF_FLOAT = {"float16": FLOAT16, "bfloat16": BFLOAT16, "float32": FLOAT32, "comp
 
 
 @dataclass(frozen=True)
-class Work:
+class AxisKernel:
     """A pass's kernel: operation, types, settings and the dtype of its results."""
 
     op: str
@@ -54,17 +54,17 @@ class Work:
         divisor = inout.bits(self.divisor, np.dtype(np.float64))
         return self.key, self.mask, self.finish, divisor
 
-    def backwards(self, n: int) -> Work:
+    def backwards(self, n: int) -> AxisKernel:
         """Return the work of argmin on n elements in reverse order of memory."""
         return replace(self, mask=-1, divisor=float(n))
 
-    def raw(self) -> Work:
+    def raw(self) -> AxisKernel:
         """Return the work with raw results, for a further pass."""
         numbers = self.op in ("sum", "prod", "count")
         stored = self.accumulator if numbers else self.items
         return replace(self, stored=stored, finish=RAW, divisor=0.0)
 
-    def next(self) -> Work:
+    def next(self) -> AxisKernel:
         """Return the work that reduces this one's raw results."""
         op = "sum" if self.op == "count" else self.op
         return replace(self, op=op, items=self.raw().stored, key=-1 if op == "sum" else self.key)
@@ -90,7 +90,7 @@ def _number_finish(result: np.dtype) -> tuple[str, int]:
     return names[finish], finish
 
 
-def work_of(op: str, items: np.dtype, result: np.dtype, n: int) -> Work:
+def axis_kernel(op: str, items: np.dtype, result: np.dtype, n: int) -> AxisKernel:
     """Return the work of `op` on n elements per result."""
     kind = kind_of(items)
     signed = f"int{8 * items.itemsize}"
@@ -105,17 +105,17 @@ def work_of(op: str, items: np.dtype, result: np.dtype, n: int) -> Work:
             "mean": (*_number_finish(np.dtype(float) if result.kind in "biu" else result), n),
             "sum": (*_number_finish(np.dtype(int) if result.kind == "b" else result), 0),
         }.get(op, ("int64", INT64, 0))
-        return Work("count", signed, "int64", stored, ~top, 0, finish, divisor)
+        return AxisKernel("count", signed, "int64", stored, ~top, 0, finish, divisor)
     if op in PLACES or op in ("min", "max"):
         key = _ordered_key(items, largest=op in ("max", "argmax"))
         if op in PLACES:
-            return Work("argmin", plain, "int64", "int64", key, 0, INT64)
+            return AxisKernel("argmin", plain, "int64", "int64", key, 0, INT64)
         small = kind == "f" and items.itemsize == 2
-        return Work("min", plain, "float32" if small else plain, plain, key)
+        return AxisKernel("min", plain, "float32" if small else plain, plain, key)
     if op in ("and", "or", "xor"):
-        return Work("bits", signed, signed, signed, -(op == "and"), -(op != "xor"))
+        return AxisKernel("bits", signed, signed, signed, -(op == "and"), -(op != "xor"))
     if op == "prod" and items.kind == "c":
-        return Work("prod", items.name, "complex128", "complex128")
+        return AxisKernel("prod", items.name, "complex128", "complex128")
     divisor = n if op == "mean" else 0
     whole = op == "mean" and result.kind in "biu"  # cut off later
     stored, finish = _number_finish(np.dtype(float) if whole else result)
@@ -125,9 +125,9 @@ def work_of(op: str, items: np.dtype, result: np.dtype, n: int) -> Work:
         wide = "int64"
         if divisor and items.itemsize == 8:  # may exceed 64 bits
             key, wide = 0 if items.kind == "u" else -1, "float64"
-        return Work(op, signed, wide, stored, key, 0, finish, divisor)
+        return AxisKernel(op, signed, wide, stored, key, 0, finish, divisor)
     plain = "float" + str(4 * items.itemsize) if items.kind == "c" else plain
-    return Work(op, plain, "float64", stored, -1, 0, finish, divisor)
+    return AxisKernel(op, plain, "float64", stored, -1, 0, finish, divisor)
 
 
 # --- layouts
@@ -250,7 +250,7 @@ def _side_axes(groups: Iterable[Group]) -> list[Group]:
 
 
 def pass_of(
-    work: Work,
+    work: AxisKernel,
     outer: Iterable[Group],
     reduced: tuple[int, int],
     inner: Iterable[Group],
@@ -278,7 +278,7 @@ def pass_of(
     )  # fmt: skip
 
 
-def _fused(work: Work, groups: Sequence[Group], reduced: Sequence[int]) -> Pass | None:
+def _fused(work: AxisKernel, groups: Sequence[Group], reduced: Sequence[int]) -> Pass | None:
     """Return one pass over groups of which two are reduced, if that is faster than two passes."""
     first, last = reduced
     size, step, _ = groups[last]
@@ -293,7 +293,7 @@ def _fused(work: Work, groups: Sequence[Group], reduced: Sequence[int]) -> Pass 
 
 
 @lru_cache(512)
-def passes(work: Work, groups: tuple[Group, ...], fuses: bool = False) -> tuple[Pass, ...]:
+def passes(work: AxisKernel, groups: tuple[Group, ...], fuses: bool = False) -> tuple[Pass, ...]:
     """Return the passes over groups, whose steps are in elements; `fuses` allows two reduced axes.
 
     The result is empty if more than `AXES` axes beside the reduced one cannot be merged.
@@ -371,7 +371,7 @@ def scheme_of(
     `fuses` allows passes over two reduced axes, which the cpu does not have.
     """
     n = math.prod(shape[k] for k in axes)
-    work, layout = work_of(op, given, result, n), layout_of(shape, strides, axes)
+    work, layout = axis_kernel(op, given, result, n), layout_of(shape, strides, axes)
     pair = 2 if given.kind == "c" and op in ("sum", "mean") else 1  # numbers, an axis more
     unit = by_name(work.items).itemsize
     groups = [(size, step // unit, kind) for size, step, kind in layout.groups]

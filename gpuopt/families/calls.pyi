@@ -34,10 +34,10 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 class _Where(TypedDict, total=False):
     device: DeviceName | str | Sequence[str] | None
 
-class _Launch(_Where, total=False):
+class _WithBlock(_Where, total=False):
     block: int | None
 
-class _Stored(_Launch, total=False):
+class _Stored(_WithBlock, total=False):
     memory_limit: int | str | None
     progress: Callable[[str, float], None] | None
 
@@ -66,7 +66,7 @@ class _Stencil(_Stored, total=False):
 class _Matmul(_Where, total=False):
     variant: MatmulRung | int | None
 
-class _Vector(_Launch, total=False):
+class _Vector(_WithBlock, total=False):
     variant: VectorRung | int | None
 
 @overload

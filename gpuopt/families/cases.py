@@ -59,7 +59,7 @@ class Case:
     title: str
     n: int
     dtype: str
-    bench: Callable[[str], _core.Bench]
+    bench: Callable[[str], _core.Workbench]
     call: Callable[[Rung, int | None, str], object]
     error: Callable[[Rung, object], str]
     flops: int = 0
@@ -147,7 +147,7 @@ def _reduce(n: int, op: str, items: np.dtype, rng: np.random.Generator) -> Case:
         f"{op} of {n:,} {items.name}",
         n,
         items.name,
-        lambda device: _core.Bench("reduce", array, op, dtype=result, device=device),
+        lambda device: _core.Workbench("reduce", array, op, dtype=result, device=device),
         lambda rung, block, device: reduce(
             array, op, variant=rung.variant, dtype=result, block=block, device=device
         ),
@@ -329,8 +329,8 @@ def make(
     more = () if radius is None else (radius,)
     title, n, arguments, problem, check = row.maker(n, items, rng, *more)
 
-    def bench(device: str) -> _core.Bench:
-        return _core.Bench(with_output(problem), device=device)
+    def bench(device: str) -> _core.Workbench:
+        return _core.Workbench(with_output(problem), device=device)
 
     def call(rung: Rung, block: int | None, device: str) -> object:
         blocks = {} if family == "matmul" else {"block": block}

@@ -14,7 +14,7 @@ import numpy as np
 from gpuopt import _core
 from gpuopt.arrays.dtypes import kind_of, name_of
 from gpuopt.arrays.libraries import View, in_order
-from gpuopt.families.axis_plan import AXES, Group, Pass, Work, merge, passes, work_of
+from gpuopt.families.axis_plan import AXES, AxisKernel, Group, Pass, axis_kernel, merge, passes
 
 _WIDEST = 8  # element sizes in bytes that a copy moves
 STRIDED = 256  # of a transpose's number of axes: their steps follow, as in ops_transpose.c
@@ -83,7 +83,7 @@ def on_items(view: View) -> bool:
     return not any(number % size for number in (view.address, *steps))
 
 
-def _conversion(given: np.dtype, wanted: np.dtype) -> Work:
+def _conversion(given: np.dtype, wanted: np.dtype) -> AxisKernel:
     """Return the work that converts each element."""
     kind, to = kind_of(given), kind_of(wanted)
     if "c" in (kind, to) or (kind == "f" and to in "iu"):
@@ -92,8 +92,8 @@ def _conversion(given: np.dtype, wanted: np.dtype) -> Work:
             "convert the array on its device"
         )
     if to == "b":
-        return work_of("any", given, wanted, 1)
-    work = work_of("sum", given, wanted, 1)
+        return axis_kernel("any", given, wanted, 1)
+    work = axis_kernel("sum", given, wanted, 1)
     if kind in "iu" and to == "f" and given.itemsize == 8:
         work = replace(work, accumulator="float64", key=0 if kind == "u" else -1)
     return work
@@ -122,7 +122,7 @@ def copy_of(
         unit = math.gcd(_WIDEST, unit, address, *steps)
         axes.append((given.itemsize // unit, unit))
         name = f"int{8 * unit}"
-        work = Work("bits", name, name, name, 0, -1)
+        work = AxisKernel("bits", name, name, name, 0, -1)
     else:
         work = _conversion(given, wanted)
     groups = merge((extent, step // unit, False) for extent, step in axes)

@@ -328,14 +328,14 @@ def _ours(work: Workload, arguments: tuple[Any, ...], device: Device) -> _Ours:
     return _Ours("gpuopt", _core.__version__, calls, np.asarray, wait, _verified=verified_there)
 
 
-def _kernels(work: Workload, arguments: tuple[Any, ...], device: Device) -> _core.Bench | None:
+def _kernels(work: Workload, arguments: tuple[Any, ...], device: Device) -> _core.Workbench | None:
     """Return the work as a problem of a family's, for times without Python; None if it is none."""
     task = work.task
     plain = task.axis is None and not (task.as_number or task.views or task.axes or work.label)
     if device.kind != "cuda" or not plain:
         return None
     if task.family == "reduce":
-        return _core.Bench("reduce", *arguments, task.op, device=device.name)
+        return _core.Workbench("reduce", *arguments, task.op, device=device.name)
     maker = {
         "transpose": registry.transpose_problem,
         "stencil1d": lambda a: registry.stencil1d_problem(a, task.radius),
@@ -343,7 +343,7 @@ def _kernels(work: Workload, arguments: tuple[Any, ...], device: Device) -> _cor
         "saxpy": registry.saxpy_problem,
         "matmul": registry.matmul_problem,
     }[task.family]
-    return _core.Bench(with_output(maker(*arguments)), device=device.name)
+    return _core.Workbench(with_output(maker(*arguments)), device=device.name)
 
 
 def _copy(work: Workload, arguments: tuple[Any, ...], device: Device) -> WordKernels | None:
@@ -364,7 +364,7 @@ class _WrongError(Exception):
     """gpuopt's result is wrong."""
 
 
-def _verify(work: Workload, check: Check, got: np.ndarray, kernels: _core.Bench | None) -> None:
+def _verify(work: Workload, check: Check, got: np.ndarray, kernels: _core.Workbench | None) -> None:
     error = check(got, True)
     if not error and got.dtype.name != work.task.dtype:
         error = f"{got.dtype} instead of {work.task.dtype}"

@@ -79,7 +79,7 @@ class WordKernels:
         self.words, self.device = words, device.name
         room = np.empty(output, np.uint32)  # only its length is used
         problem = ("roofline", "words", "uint32", "uint32", (words,), room, (n, repeats))
-        self.bench = _core.Bench(problem, device=self.device)
+        self.bench = _core.Workbench(problem, device=self.device)
 
     def contender(self, rung: str | None, check: Callable[[np.ndarray], bool]) -> Contender:
         """Return a rung for a race, verified by a check; None: the plain copy."""

@@ -290,7 +290,7 @@ class _Subject:
     """Data on a device, and what tells the error of a rung's result on it."""
 
     title: str
-    bench: _core.Bench
+    bench: _core.Workbench
     error: Callable[[Rung, Any], str]
 
 
@@ -299,7 +299,7 @@ def _along_axis(shape: tuple[int, ...], axis: int, dtype: str, device: str) -> _
     work = workloads.Workload("axis", Task("reduce", "sum", result, axis), (shape,), dtype)
     arguments = workloads.draw(work)
     check = workloads.check_of(work, arguments)
-    reduced = axis_plan.work_of("sum", arguments[0].dtype, np.dtype(result), shape[axis])
+    reduced = axis_plan.axis_kernel("sum", arguments[0].dtype, np.dtype(result), shape[axis])
     outer, inner = (shape[0], 1) if axis else (1, shape[1])
     run = arguments[0].reshape(-1).view(reduced.items)
     rows, columns = (outer, shape[axis] * inner, False), (inner, 1, False)
@@ -309,7 +309,7 @@ def _along_axis(shape: tuple[int, ...], axis: int, dtype: str, device: str) -> _
     def error(rung: Rung, got: np.ndarray) -> str:
         return check(got.view(problem.dtype).astype(result), True)
 
-    return _Subject(work.title, _core.Bench(with_output(problem), device=device), error)
+    return _Subject(work.title, _core.Workbench(with_output(problem), device=device), error)
 
 
 def _subjects(family: str, n: int, dtype: str, device: str) -> list[Callable[[], _Subject]]:
@@ -379,7 +379,7 @@ def _unfit(error: Exception) -> str:
     raise error
 
 
-def _default_rung(bench: _core.Bench) -> str:
+def _default_rung(bench: _core.Workbench) -> str:
     """Return the rung that the library chooses; "" where an older GPU has no kernel of it."""
     try:
         return bench.rung()

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from gpuopt.catalog.figures import Figures
-from gpuopt.observe.machine import Instruction, pipe_of
+from gpuopt.observe.machine import MachineInstruction, pipe_of
 
 NONE = 7  # of the scoreboards
 READ = 10  # clocks until a memory instruction has read its registers (Huerta et al.)
@@ -34,7 +34,7 @@ class Walk(NamedTuple):
     issued: float
 
 
-class _Warp:
+class _WarpState:
     """Where a warp stands: its clock, and when scoreboards, pipes and asynchronous copies end."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class _Warp:
 
 
 def walked(
-    code: Sequence[Instruction],
+    code: Sequence[MachineInstruction],
     times: Sequence[float],
     figures: Figures,
     load: Callable[[int], float],
@@ -57,7 +57,7 @@ def walked(
 
     Parameters
     ----------
-    code : sequence of Instruction
+    code : sequence of MachineInstruction
     times : sequence of float
         How often the warp executes each of them.
     figures : Figures
@@ -69,14 +69,14 @@ def walked(
         the same at the same time, and each has its share of the multiprocessor.
     """
     shares = shares or {}
-    blocks: dict[int, list[Instruction]] = {}
+    blocks: dict[int, list[MachineInstruction]] = {}
     runs: dict[int, float] = {}
     for each, count in zip(code, times, strict=True):
         blocks.setdefault(each.block, []).append(each)
         runs[each.block] = count
     order = [block for block in sorted(blocks) if runs[block] > EVER]
     place = {block: at for at, block in enumerate(order)}
-    warp, taken = _Warp(), dict.fromkeys(order, 0.0)
+    warp, taken = _WarpState(), dict.fromkeys(order, 0.0)
     latencies = {
         "double": DOUBLE,
         "special": SPECIAL,
@@ -143,8 +143,8 @@ def _traits(name: str) -> _Traits:
 
 
 def _issue(
-    warp: _Warp,
-    each: Instruction,
+    warp: _WarpState,
+    each: MachineInstruction,
     latencies: Mapping[str, float],
     busy: Mapping[str, float],
     load: Callable[[int], float],

@@ -59,7 +59,7 @@ CONTROL = 41  # of the second word, its least bit
 _WIDTH = re.compile(r"\.(64|128)\b")
 
 
-class Instruction(NamedTuple):
+class MachineInstruction(NamedTuple):
     """An instruction of machine code.
 
     Attributes
@@ -99,14 +99,14 @@ class Machine:
         "sm_90".
     registers, spilled : int
         A thread's registers, and its bytes of spill stores to local memory.
-    code : tuple of Instruction
+    code : tuple of MachineInstruction
         Empty without nvdisasm.
     """
 
     arch: str
     registers: int
     spilled: int
-    code: tuple[Instruction, ...]
+    code: tuple[MachineInstruction, ...]
 
     @cached_property
     def places(self) -> tuple[list[tuple[int, Counter[int]]], list[tuple[int, list[int]]]]:
@@ -195,13 +195,13 @@ def annotated(ptx: str) -> str:
     return "\n".join(lines)
 
 
-def parsed(text: str) -> tuple[Instruction, ...]:
+def parsed(text: str) -> tuple[MachineInstruction, ...]:
     """Return the instructions of nvdisasm's listing of one kernel; blocks are counted from 0.
 
     Floating-point divisions and roots call a subroutine for operands out of the ordinary, which is
     left out. That of a 64-bit integer division has the line of its first call.
     """
-    found: list[Instruction] = []
+    found: list[MachineInstruction] = []
     labels: dict[str, int] = {}
     branches: dict[int, str] = {}
     calls: dict[str, int] = {}
@@ -227,7 +227,9 @@ def parsed(text: str) -> tuple[Instruction, ...]:
                 calls.setdefault(called[1], line)
                 name = name if "64" in called[1].replace("f64", "") else _SLOW
             left = _OUTSTANDING.search(rest) if name.startswith("DEPBAR") else None
-            found.append(Instruction(name, line, block, target=int(left[1], 16) if left else -1))
+            found.append(
+                MachineInstruction(name, line, block, target=int(left[1], 16) if left else -1)
+            )
             if name.startswith(("BRA", "EXIT", "RET", "BRX", "CALL")):
                 block += 1
         elif found and (word := _WORD.match(each)):
@@ -313,7 +315,7 @@ def machine_of(ptx: str, kernel: str, capability: int) -> Machine | None:
         if found is None:
             return None
         cache.save(key, found)
-    code = tuple(Instruction(*each) for each in found["code"])
+    code = tuple(MachineInstruction(*each) for each in found["code"])
     return Machine(arch, found["registers"], found["spilled"], code)
 
 

@@ -73,7 +73,7 @@ class _Columns:
         return (address - self.bases[bisect.bisect(self.bases, address) - 1]) // self.size
 
 
-class _Tree:
+class _TreePicture:
     LEFT, RIGHT, ROW = 76, 138, 62
 
     def __init__(self, trace: Recorded, found: list[Combination]) -> None:
@@ -219,7 +219,7 @@ def tree(trace: Recorded) -> Picture:
             f"tree: no thread of {trace.where} combined two loaded values; this kernel reduces "
             f"nothing"
         )
-    drawing = _Tree(trace, found)
+    drawing = _TreePicture(trace, found)
     canvas = Canvas()
     steps = sorted(drawing.steps)[:STEPS_MOST]
     title = f"{trace.title}: who adds what"

@@ -12,7 +12,7 @@ from typing import Any
 from gpuopt.catalog.figures import FIGURES
 from gpuopt.observe.bounds import preset_row, short
 from gpuopt.observe.launches import Launch
-from gpuopt.observe.timing import ERROR, Gpu, beyond, times_of
+from gpuopt.observe.timing import ERROR, GpuModel, beyond, times_of
 from gpuopt.util.table import Column, Table
 
 NEVER = math.nan
@@ -229,7 +229,7 @@ class Prediction:
         return self._table().html(self._head(), self._notes())
 
 
-def changed(device: str, **values: float | None) -> tuple[Gpu, str]:
+def changed(device: str, **values: float | None) -> tuple[GpuModel, str]:
     """Return a preset with some figures changed, and its title.
 
     Parameters
@@ -264,7 +264,7 @@ def changed(device: str, **values: float | None) -> tuple[Gpu, str]:
         row = row | {"multiprocessors": int(count)}
         row |= {name: row[name] * ratio for name in ("f32_gflops", "f64_gflops")}
         title += f" with {int(count)} multiprocessors"
-    return Gpu(row, figures), title
+    return GpuModel(row, figures), title
 
 
 def predict_launches(
@@ -313,7 +313,7 @@ def verdicts_of(launches: list[Launch]) -> list[str]:
 
 
 def _predict(
-    launch: Launch, gpu: Gpu, start: float, cold: bool, compiled_code: bool
+    launch: Launch, gpu: GpuModel, start: float, cold: bool, compiled_code: bool
 ) -> LaunchPrediction:
     times = times_of(launch, gpu, cold, compiled_code)
     seconds = start + times.seconds

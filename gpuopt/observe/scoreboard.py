@@ -32,7 +32,7 @@ _SLOW_F32 = re.compile(r"(div|sqrt|rcp|rsqrt)\.r[nzmp]\S*\.f32")
 _SLOW_F64 = re.compile(r"(div|sqrt|rcp)\.r[nzmp]\S*\.f64")
 
 
-class Statement(NamedTuple):
+class ScheduledStatement(NamedTuple):
     """A PTX statement, as the scoreboard needs it."""
 
     name: str  # the mnemonic
@@ -42,7 +42,7 @@ class Statement(NamedTuple):
 
 
 @lru_cache(1 << 14)
-def parse(text: str) -> Statement:
+def parse(text: str) -> ScheduledStatement:
     """Return the parts of a PTX statement, "@%p1 add.s32 %r1, %r2, %r3"."""
     guard = ""
     if text.startswith("@"):
@@ -54,7 +54,7 @@ def parse(text: str) -> Statement:
         writes = _REGISTER.findall(head)
         rest = tail if brace else ""
     reads = _REGISTER.findall(guard) + _REGISTER.findall(rest)
-    return Statement(name, kind_of(name), tuple(writes), tuple(reads))
+    return ScheduledStatement(name, kind_of(name), tuple(writes), tuple(reads))
 
 
 @lru_cache(1 << 12)
@@ -319,7 +319,7 @@ class _Warp:
         self.issued = 0.0
 
 
-def _latency(each: Statement, figures: Figures, load: Callable[[], float]) -> float:
+def _latency(each: ScheduledStatement, figures: Figures, load: Callable[[], float]) -> float:
     if each.kind in ("shared", "shuffle", "const"):
         return figures.shared
     if each.kind in ("global", "local", "texture"):

@@ -41,7 +41,7 @@ FERMI, KEPLER, MAXWELL, VOLTA, AMPERE = 20, 30, 50, 70, 80  # compute capability
 WARP, SECTOR = 32, 32
 _MEMORY = ("global", "shared", "local", "texture", "memory")
 
-Code = tuple[tuple[machine.Instruction, float], ...]  # with its executions by warps
+Code = tuple[tuple[machine.MachineInstruction, float], ...]  # with its executions by warps
 
 
 def pnorm(values: Iterable[float], p: float) -> float:
@@ -54,7 +54,7 @@ def pnorm(values: Iterable[float], p: float) -> float:
 
 
 @dataclass
-class Work:
+class Demand:
     """A launch's work in clocks of a multiprocessor, summed over all blocks, and its traffic."""
 
     clocks: dict[str, float] = field(default_factory=dict)
@@ -162,7 +162,7 @@ def _passes(launch: Launch, sample: Sample, code: Code) -> float:
     return passes
 
 
-def work_of(launch: Launch, row: dict[str, Any], figures: Figures, code: Code = ()) -> Work:
+def work_of(launch: Launch, row: dict[str, Any], figures: Figures, code: Code = ()) -> Demand:
     """Return a launch's work on each resource.
 
     Parameters
@@ -181,7 +181,7 @@ def work_of(launch: Launch, row: dict[str, Any], figures: Figures, code: Code = 
     passes += counted.shared_atomic_wavefronts
     if capability < FERMI:  # the first pass is the instruction's own time
         passes = counted.bank_conflicts
-    found = Work({"issue": _instructions(launch, row, figures, code)})
+    found = Demand({"issue": _instructions(launch, row, figures, code)})
     found.clocks["shared memory"] = passes * figures.wavefront
     if capability < FERMI:
         found.dram_bytes = counted.global_bytes_moved
@@ -231,7 +231,7 @@ def _is_textured(text: str, row: dict[str, Any]) -> bool:
 
 
 @dataclass(frozen=True)
-class Gpu:
+class GpuModel:
     """A preset's row with its figures, of which a what-if may have changed some."""
 
     row: dict[str, Any]
@@ -285,7 +285,7 @@ def cycle(customers: int, demands: Sequence[float], waits: float) -> float:
     return time
 
 
-def _latency_of(launch: Launch, gpu: Gpu, in_l2: bool) -> Callable[[str], float]:
+def _latency_of(launch: Launch, gpu: GpuModel, in_l2: bool) -> Callable[[str], float]:
     """Return a function from a load's statement to its mean latency in clocks."""
     row, figures, counted = gpu.row, gpu.figures, launch.counters
     if row["compute_capability"] < FERMI:
@@ -317,7 +317,7 @@ def _latency_of(launch: Launch, gpu: Gpu, in_l2: bool) -> Callable[[str], float]
     return by_counters
 
 
-class Block(NamedTuple):
+class BlockPath(NamedTuple):
     """A block's way through its code, as its longest warp takes it.
 
     Attributes
@@ -341,7 +341,9 @@ class Block(NamedTuple):
     tail: float = 0.0
 
 
-def _out_of_order(launch: Launch, gpu: Gpu, load: Callable[[str], float], whole: float) -> Block:
+def _out_of_order(
+    launch: Launch, gpu: GpuModel, load: Callable[[str], float], whole: float
+) -> BlockPath:
     """Follow a block's recorded PTX; `whole` is its work."""
     assert launch.sample
     blocks = prod(launch.grid)
@@ -352,7 +354,7 @@ def _out_of_order(launch: Launch, gpu: Gpu, load: Callable[[str], float], whole:
     )
     scale = launch.spread.steps / (blocks * max(1, path.steps))
     exposed = 1 - without.clocks / max(1.0, path.clocks)
-    return Block(whole, path.waits * scale, exposed, path.barriers > 0)
+    return BlockPath(whole, path.waits * scale, exposed, path.barriers > 0)
 
 
 def _in_order(
@@ -363,7 +365,7 @@ def _in_order(
     load: Callable[[str], float],
     busy: Mapping[str, float],
     alone: bool,
-) -> Block:
+) -> BlockPath:
     """Walk through a block's machine code.
 
     Parameters
@@ -416,17 +418,17 @@ def _in_order(
         tail = walked(compiled.code, rare, figures, loads).clocks
     exposed = 1 - without.clocks / max(1.0, walk.clocks)
     waits = walk.clocks * scale - (work if coupled else walk.issued * scale)
-    return Block(work, max(0.0, waits), exposed, coupled, tail)
+    return BlockPath(work, max(0.0, waits), exposed, coupled, tail)
 
 
-def times_of(launch: Launch, gpu: Gpu, cold: bool, compiled_code: bool = True) -> Times:
+def times_of(launch: Launch, gpu: GpuModel, cold: bool, compiled_code: bool = True) -> Times:
     """Return the predicted times of a launch.
 
     Parameters
     ----------
     launch : Launch
         With its statements and its sample.
-    gpu : Gpu
+    gpu : GpuModel
     cold : bool
         Whether L2 holds nothing at first; else it holds data that fits.
     compiled_code : bool
@@ -491,13 +493,13 @@ _SPINS = ("ld.acquire", "ld.relaxed", "ld.volatile.global", "nanosleep", "mbarri
           "mbarrier.test_wait", "barrier.cluster")  # fmt: skip
 
 
-def beyond(launch: Launch, gpu: Gpu, seconds: float, compiled_code: bool = True) -> str:
+def beyond(launch: Launch, gpu: GpuModel, seconds: float, compiled_code: bool = True) -> str:
     """Return why the model has no number for a launch; "" if it has one.
 
     Parameters
     ----------
     launch : Launch
-    gpu : Gpu
+    gpu : GpuModel
     seconds : float
         The prediction without regard to it.
     compiled_code : bool

@@ -305,7 +305,7 @@ class Trace(Recorded):
 # --- recording
 
 
-class _Sink:
+class _TraceSink:
     """A sink that keeps the launch that was traced."""
 
     def __init__(self) -> None:
@@ -321,8 +321,8 @@ class _Sink:
 
 def _record(
     call: Callable[[], Any], what: tuple[int, tuple[int, int, int], int, int], device: str
-) -> tuple[_Sink, Any]:
-    sink = _Sink()
+) -> tuple[_TraceSink, Any]:
+    sink = _TraceSink()
     with recording.traced(sink, device, what):
         result = call()
     return sink, result

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 
-class Access(NamedTuple):
+class AccessType(NamedTuple):
     """One load, store or atomic: its PTX type, ".f32", and the elements of a vector."""
 
     type: str
@@ -42,7 +42,7 @@ def _bodies(ptx: str) -> dict[str, list[tuple[str, str]]]:
     }
 
 
-def _accesses(statements: Iterable[tuple[str, str]], start: str) -> set[Access] | None:
+def _accesses(statements: Iterable[tuple[str, str]], start: str) -> set[AccessType] | None:
     """Return the accesses through a symbol; None if they cannot be followed."""
     listed, known, found = list(statements), {start}, set()
     for _ in range(8):  # rounds for code that uses a register before the text assigns it
@@ -63,13 +63,13 @@ def _accesses(statements: Iterable[tuple[str, str]], start: str) -> set[Access] 
                 return None  # the pointer itself goes to memory
             if used:
                 count = next((int(each[1:]) for each in parts if each in ("v2", "v4", "v8")), 1)
-                found.add(Access("." + parts[-1], count))
+                found.add(AccessType("." + parts[-1], count))
         elif used and parts[0] != "ld":
             return None  # an argument of a call, an asynchronous copy
     return found
 
 
-def of_parameter(ptx: bytes, kernel: str, index: int) -> set[Access] | None:
+def of_parameter(ptx: bytes, kernel: str, index: int) -> set[AccessType] | None:
     """Return a kernel's accesses through a parameter; None: unknown."""
     text = ptx.decode("ascii", "replace")
     head = re.search(rf"\.entry\s+{re.escape(kernel)}\s*\(([^)]*)\)", text)
@@ -80,20 +80,20 @@ def of_parameter(ptx: bytes, kernel: str, index: int) -> set[Access] | None:
     return _accesses(body, names[index]) if body and index < len(names) else None
 
 
-def of_variable(ptx: bytes, name: str) -> set[Access]:
+def of_variable(ptx: bytes, name: str) -> set[AccessType]:
     """Return all accesses to a module's variable that can be followed."""
     bodies = _bodies(ptx.decode("ascii", "replace")).values()
     return set().union(*(_accesses(each, name) or set() for each in bodies))
 
 
-def _agrees(access: Access, dtype: np.dtype) -> bool:
+def _agrees(access: AccessType, dtype: np.dtype) -> bool:
     if dtype.itemsize in (access.size, access.size * access.count):
         return True
     packed = dtype.itemsize <= 2 and access.size > dtype.itemsize
     return packed and not access.type.startswith(".f")
 
 
-def disagreement(accesses: set[Access] | None, dtype: np.dtype) -> str | None:
+def disagreement(accesses: set[AccessType] | None, dtype: np.dtype) -> str | None:
     """Describe accesses that all disagree with a dtype; None: at least one agrees, or unknown."""
     if not accesses or dtype.kind not in "iuf" or dtype.itemsize < 2:
         return None

@@ -31,7 +31,7 @@ from gpuopt.util.literals import DeviceName
 from gpuopt.util.names import nearest, suggests
 
 
-class Source(Protocol):
+class SourceText(Protocol):
     """A source text and the name of its file."""
 
     name: str
@@ -69,7 +69,7 @@ class Module(Memory):
         device: str | None,
         image: bytes | None = None,
         symbols: Mapping[str, str] | None = None,
-        source: Source | None = None,
+        source: SourceText | None = None,
         log: str = "",
     ) -> None:
         super().__init__(_core.Module(image or ptx, device))

@@ -149,7 +149,7 @@ def store(
         target[box] = function(*given, **how)
 
 
-class Source:
+class StoredArray:
     """An array in a file, read box by box.
 
     A mapped file's boxes are views of the mapping: the reading thread asks the kernel for their

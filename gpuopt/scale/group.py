@@ -43,7 +43,7 @@ def _closed_key(kind: Any) -> Any:
     return kind.Create_keyval()
 
 
-class _Mpi:
+class _MpiGroup:
     """An mpi4py communicator, or an object with its methods.
 
     Messages are non-blocking, from each rank to each: a rank that is silent is known by its number.
@@ -93,7 +93,7 @@ class _Mpi:
         return [found[rank] for rank in range(self.size)]
 
 
-class _Torch:
+class _TorchGroup:
     """A group of torch.distributed, with any backend."""
 
     def __init__(self, group: Any) -> None:
@@ -117,11 +117,11 @@ class _Torch:
         return found
 
 
-def _ranks(group: Any) -> _Mpi | _Torch:
+def _ranks(group: Any) -> _MpiGroup | _TorchGroup:
     if all(hasattr(group, name) for name in ("Get_rank", "Get_size", "isend", "irecv")):
-        return _Mpi(group)
+        return _MpiGroup(group)
     if type(group).__module__.partition(".")[0] == "torch" and hasattr(group, "rank"):
-        return _Torch(group)
+        return _TorchGroup(group)
     raise TypeError(
         "group: must be a group of torch.distributed or a communicator of mpi4py, not "
         f"{type(group).__name__}"
@@ -142,7 +142,7 @@ def serve(family: str, arguments: dict[str, Any], options: dict[str, Any]) -> An
 
 
 def _reduce(
-    ranks: _Mpi | _Torch,
+    ranks: _MpiGroup | _TorchGroup,
     timeout: float,
     array: Any,
     op: Any,
@@ -194,7 +194,7 @@ def _reduce(
     return found.reshape(planned.squeezed(found.shape))
 
 
-def _shared(ranks: _Mpi | _Torch, timeout: float, work: Callable[[], Any]) -> list[Any]:
+def _shared(ranks: _MpiGroup | _TorchGroup, timeout: float, work: Callable[[], Any]) -> list[Any]:
     """Return what every rank's `work` returned; all ranks raise if one of them did."""
     failed: Exception | None = None
     mine: Any = None
@@ -236,7 +236,7 @@ _communicators: dict[Any, nccl.Communicator] = {}
 
 
 def _communicator(
-    ranks: _Mpi | _Torch, headers: list[dict[str, Any]], ordinal: int, timeout: float
+    ranks: _MpiGroup | _TorchGroup, headers: list[dict[str, Any]], ordinal: int, timeout: float
 ) -> nccl.Communicator:
     """Return the ranks' communicator, which all of them have or make."""
     key = os.getpid(), ranks.rank, tuple(header["gpu"] for header in headers)
@@ -254,7 +254,7 @@ def _communicator(
 
 
 def _joined_on_gpus(
-    ranks: _Mpi | _Torch,
+    ranks: _MpiGroup | _TorchGroup,
     planned: Reduction,
     x: DeviceArray,
     headers: list[dict[str, Any]],

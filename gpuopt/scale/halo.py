@@ -15,7 +15,7 @@ from gpuopt.families.stencil1d import (
     stencil_axis,
     window_of,
 )
-from gpuopt.scale.boxes import Box, Source, store
+from gpuopt.scale.boxes import Box, StoredArray, store
 
 
 def beyond(places: np.ndarray, n: int, mode: str) -> np.ndarray:
@@ -72,7 +72,7 @@ class BoxedStencil:
 
     Attributes
     ----------
-    source : Source
+    source : StoredArray
     axis, mode, origin
         As `gpuopt.stencil1d`.
     window : Window
@@ -82,7 +82,7 @@ class BoxedStencil:
         The other arguments of the calls.
     """
 
-    source: Source
+    source: StoredArray
     axis: int
     window: Window
     mode: str
@@ -94,7 +94,7 @@ class BoxedStencil:
     @classmethod
     def of(
         cls,
-        source: Source,
+        source: StoredArray,
         radius: Any,
         weights: Any,
         mode: Any,

@@ -23,7 +23,7 @@ from gpuopt.families.reduce_axis import check_out
 from gpuopt.families.transpose import permutation, transpose, transpose_problem
 from gpuopt.families.vectors import add, add_problem, saxpy, saxpy_problem
 from gpuopt.scale import shards
-from gpuopt.scale.boxes import Box, Source, even, split, store
+from gpuopt.scale.boxes import Box, StoredArray, even, split, store
 from gpuopt.scale.halo import BoxedStencil
 from gpuopt.scale.partials import Reduction
 from gpuopt.scale.threads import on_each
@@ -224,7 +224,7 @@ def _stencil1d(
 ) -> Any:
     x = _host(a, "a")
     how = {"variant": variant, "block": block}
-    stencil = BoxedStencil.of(Source(x), radius, weights, mode, cval, axis, origin, how)
+    stencil = BoxedStencil.of(StoredArray(x), radius, weights, mode, cval, axis, origin, how)
     target, result = _filled(out, stencil.shape, stencil.dtype, [x])
     boxes = _slices(stencil.shape, len(devices))
 

@@ -14,7 +14,7 @@ from gpuopt.catalog.devices import device_name
 from gpuopt.families.transpose import permutation, transpose, transpose_problem
 from gpuopt.scale.boxes import (
     BLOCK_MOST,
-    Source,
+    StoredArray,
     ahead,
     bytes_of,
     chunks_of,
@@ -46,8 +46,8 @@ def serve(family: str, arguments: dict[str, Any], options: dict[str, Any]) -> An
     return _FAMILIES[family](**arguments, limit=limit, progress=progress)
 
 
-def _checked(array: Any, name: str) -> Source:
-    source = Source(array)
+def _checked(array: Any, name: str) -> StoredArray:
+    source = StoredArray(array)
     if source.dtype.hasobject:
         raise TypeError(
             f"{name}: dtype {source.dtype} is not supported: its elements are Python objects"
@@ -77,7 +77,7 @@ def target_of(out: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
     return out
 
 
-def _apart(out: Any, source: Source, name: str) -> None:
+def _apart(out: Any, source: StoredArray, name: str) -> None:
     """Raise if `out` is in the same mapped file or dataset as the input."""
     one = source.array
     arrays = isinstance(out, np.ndarray) and isinstance(one, np.ndarray)

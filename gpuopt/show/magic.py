@@ -61,7 +61,7 @@ def _parser() -> _Parser:
     return parser
 
 
-class Listing:
+class CellListing:
     """A cell's source with counters and advice beside its lines.
 
     Attributes
@@ -159,14 +159,14 @@ def _launched(
         explanation = explain(kernel, *given, **keywords)
         show(explanation)
         counted = Profile(module.device, explanation.launches)
-        show(Listing(counted.source(), explanation))
+        show(CellListing(counted.source(), explanation))
     if options.check:
         show(check(kernel, *given, device=module.device, **keywords) or "no findings")
     if options.profile or options.predict:
         counted = profile(kernel, *given, device=module.device, **keywords)
         if options.profile:
             show(counted)
-            show(Listing(counted.source(), None))
+            show(CellListing(counted.source(), None))
         if options.predict:
             show(counted.bounds())
     for picture in options.trace:

@@ -24,7 +24,7 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
 }
 
 
-class Call(NamedTuple):
+class ParsedCall(NamedTuple):
     """A call's name, its arguments, and those by keyword."""
 
     name: str
@@ -119,7 +119,7 @@ def kernel_of(tree: ast.Call) -> str:
     return tree.func.id if isinstance(tree.func, ast.Name) else tree.func.value
 
 
-def read(text: str) -> Call:
+def read(text: str) -> ParsedCall:
     """Return a launch's kernel, its arguments with the grid and the block first, and keywords.
 
     Raises
@@ -129,4 +129,4 @@ def read(text: str) -> Call:
     """
     tree = split(text)
     keywords = {each.arg: _value(each.value) for each in tree.keywords if each.arg}
-    return Call(kernel_of(tree), tuple(_value(each) for each in tree.args), keywords)
+    return ParsedCall(kernel_of(tree), tuple(_value(each) for each in tree.args), keywords)

@@ -53,7 +53,7 @@ def test_views_are_chosen(nvrtc):
     _, shown = run(f"mine {launch} --profile --predict --trace coalescing --trace timeline")
     assert [type(each).__name__ for each in shown] == [
         "Profile",
-        "Listing",
+        "CellListing",
         "Bounds",
         "Picture",
         "Picture",

@@ -404,8 +404,8 @@ def test_wrong_rung_is_not_timed(monkeypatch):
             Liar.timed += bool(arguments)  # of a rung: the plain copy is named by none
             return self.bench.time(*arguments, **more)
 
-    real = _core.Bench
-    monkeypatch.setattr(_core, "Bench", Liar)
+    real = _core.Workbench
+    monkeypatch.setattr(_core, "Workbench", Liar)
     with pytest.raises(gpuopt.VerificationError, match="openmp"):
         gpuopt.ladder("reduce", 1000, dtype="float32", device="cpu")
     assert Liar.timed == 0

@@ -32,7 +32,7 @@ def test_more_than_2_to_the_31_items():
     where = np.random.default_rng(0).integers(0, n, 1000)
     items[where] = True
     items[-1] = True
-    bench = _core.Bench("reduce", items, device="cuda")
+    bench = _core.Workbench("reduce", items, device="cuda")
     wanted = len({*where.tolist(), n - 1})
     for rung in KERNEL_RUNGS:
         assert bench.run(rung.variant) == wanted, rung.name

@@ -86,7 +86,7 @@ from gpuopt import _core
 fake.fake_cuda_story.restype = ctypes.c_char_p
 fake.fake_cuda_set(b"inputs", 1)
 data = np.ones(1 << 20, np.int32)  # 4 MiB of 256
-bench, copies, seen = _core.Bench("reduce", data, device="cuda"), 64, []
+bench, copies, seen = _core.Workbench("reduce", data, device="cuda"), 64, []
 def read(runs, cold):
     fake.fake_cuda_forget()
     assert bench.time(11, runs=runs, cold=cold) > 0

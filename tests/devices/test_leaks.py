@@ -30,7 +30,7 @@ for family, call in calls.items():
             pass  # the host's rungs, and the historical one's race
 assert ran > 25, ran
 
-bench = _core.Bench(("add", "add", "float32", "float32", (x, x), np.empty_like(x), (x.size,)),
+bench = _core.Workbench(("add", "add", "float32", "float32", (x, x), np.empty_like(x), (x.size,)),
                     device="sim")
 bench.run()
 del bench

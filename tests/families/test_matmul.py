@@ -204,7 +204,7 @@ def test_small_tiles_where_large_ones_leave_multiprocessors_idle(gpu, m, n, thre
 
 def products(device, a, b, *tunings):
     """Rung 11's tiling, with other constants of its planner."""
-    bench = _core.Bench(cases.with_output(registry.matmul_problem(a, b)), device=device)
+    bench = _core.Workbench(cases.with_output(registry.matmul_problem(a, b)), device=device)
     return [bench.run(11, tuning=tuning).reshape(a.shape[0], b.shape[1]) for tuning in tunings]
 
 

@@ -108,7 +108,7 @@ def test_every_shape_of_a_tile_matches_numpy(device, dtype, rng):
             views.append(stored[-1].T if turned else each)
         numbers = matmul._numbers(*(x for v in views for x in (v.shape, matmul._in_items(v))))
         problem = replace(matmul.matmul_problem(*operands), inputs=tuple(stored), numbers=numbers)
-        bench = _core.Bench(with_output(problem), device=device)
+        bench = _core.Workbench(with_output(problem), device=device)
         for shape, slices in itertools.product(tried[1:], (1, 4)):
             got = bench.run(12, tuning={"patch_shape": shape, "slices": slices})
             check(np.asarray(got).reshape(m, n), *views)

@@ -192,7 +192,7 @@ def test_default_rung_depends_on_the_size():
     """The default is rung 11 for short arrays and rung 13 for long ones."""
     for rounds, kernel in ((11.9, "reduce_11_"), (12.1, "reduce_13_")):
         array = np.zeros(int(2 * 16 * rounds * 16_384), np.float32)
-        rung = _core.Bench("reduce", array, device="sim:m2090").rung()
+        rung = _core.Workbench("reduce", array, device="sim:m2090").rung()
         assert rung == ("single-pass" if kernel == "reduce_11_" else "dynamic")
         (launch,) = gpuopt.profile(gpuopt.reduce, array, device="sim:m2090").launches
         assert launch.kernel.startswith(kernel)

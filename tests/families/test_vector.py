@@ -235,7 +235,7 @@ def test_every_path_of_rung_7(device, dtype, rng):
     tile = block * 16 // np.dtype(dtype).itemsize
     for n in (1, tile - 1, 2 * tile + 3, 4 * tile + tile // 2 + 1):
         x, y = draw(rng, dtype, n), draw(rng, dtype, n)
-        bench = _core.Bench(cases.with_output(registry.add_problem(x, y)), device=device)
+        bench = _core.Workbench(cases.with_output(registry.add_problem(x, y)), device=device)
         for count in (1, 2):
             tuning = {"vectors": count}
             assert bench.run(7, block, tuning=tuning).tobytes() == (x + y).tobytes(), (n, tuning)

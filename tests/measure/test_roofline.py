@@ -198,8 +198,8 @@ def test_a_wrong_ceiling_is_not_timed(monkeypatch, small):
             Liar.timed += rung == "host-write"
             return self.bench.time(rung, **more)
 
-    real = _core.Bench
-    monkeypatch.setattr(_core, "Bench", Liar)
+    real = _core.Workbench
+    monkeypatch.setattr(_core, "Workbench", Liar)
     with pytest.raises(gpuopt.VerificationError, match="host-write"):
         gpuopt.roofline("cpu", quick=True)
     assert Liar.timed == 0
@@ -530,7 +530,7 @@ def test_a_ceiling_is_the_best_sample(monkeypatch):
         def time(self, rung, runs):
             return next(samples)
 
-    monkeypatch.setattr(_core, "Bench", Loaded)
+    monkeypatch.setattr(_core, "Workbench", Loaded)
     monkeypatch.setattr(ceilings, "EFFORT", (Effort(5, 1e-4, slow_seconds=math.inf),) * 2)
     problem = ceilings.WordKernels(describe("cpu"), np.zeros(4, np.uint32), 4, 4, 1)
     rate, spread = problem.rate("memcpy", 8.0, bool, True)

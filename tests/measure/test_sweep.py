@@ -71,7 +71,7 @@ def test_the_table_of_constants():
     ],
 )
 def test_other_constants_are_refused(tuning, error, text):
-    bench = _core.Bench("reduce", np.ones(100, np.float32), device="sim")
+    bench = _core.Workbench("reduce", np.ones(100, np.float32), device="sim")
     with pytest.raises(error, match=text):
         bench.run(tuning=tuning)
     with pytest.raises(error, match=text):
@@ -88,7 +88,7 @@ def test_constant_changes_the_order_of_addition(name):
     """Sums of other shares are rounded otherwise; a call without it is as before."""
     n, device = (400_001, "sim") if name == "ring_blocks" else (150_001, "sim:g80")
     x = np.random.default_rng(1).standard_normal(n) * 10.0 ** (np.arange(n) % 9)
-    bench = _core.Bench("reduce", x, device=device)
+    bench = _core.Workbench("reduce", x, device=device)
     row = next(row for _, row in TUNED if row["name"] == name)
     rung = row["rung"]
     block = 512 if rung == 7 else None
@@ -97,7 +97,7 @@ def test_constant_changes_the_order_of_addition(name):
     assert got[row["value"]] == plain == bench.run(rung, block)
     if name == "one_block_items":
         n = 512 * 64
-        bench = _core.Bench("reduce", x[:n], device="sim:g80")
+        bench = _core.Workbench("reduce", x[:n], device="sim:g80")
         got = {value: bench.run(rung, block, tuning={name: value}) for value in row["tried"]}
     assert len(set(got.values())) > 1
     np.testing.assert_allclose(list(got.values()), next(iter(got.values())), rtol=1e-9)
@@ -108,7 +108,7 @@ def test_a_long_array_goes_by_turns_and_by_shares():
     """By 32 blocks of 32 rounds each, and by 128 of 8."""
     n = (64 << 20) // 4 + 4096
     x = np.resize(np.random.default_rng(2).integers(-99, 99, 99_991, np.int32), n)
-    bench = _core.Bench("reduce", x, device="sim:g80")
+    bench = _core.Workbench("reduce", x, device="sim:g80")
     want = x.sum(dtype=np.int64)
     for tuning in ({}, {"chunk_blocks": 8}):
         assert bench.run(tuning=tuning) == want
@@ -119,7 +119,7 @@ def test_the_tiling_of_a_product_can_be_named():
     a = np.random.default_rng(3).random((128, 128), np.float32)
     from gpuopt.families import cases, registry
 
-    bench = _core.Bench(cases.with_output(registry.matmul_problem(a, a)), device="sim")
+    bench = _core.Workbench(cases.with_output(registry.matmul_problem(a, a)), device="sim")
     got = [bench.run(10, tuning={"tiling": value}) for value in (0, 1, 2)]
     assert not np.array_equal(got[1], got[2]), "two slices of the depth are rounded otherwise"
     assert np.array_equal(got[0], got[1]) or np.array_equal(got[0], got[2])
@@ -328,9 +328,9 @@ def test_a_result_along_an_axis_has_all_its_bytes(dtype, axis):
 def test_a_result_of_other_items_than_the_input_has_all_its_bytes(n):
     """Positions are int64, whatever the items are: odd numbers of them are no whole complex128."""
     x = np.random.default_rng(1).integers(-99, 99, (n, 40)).astype(np.int8)
-    work = axis_plan.work_of("argmin", x.dtype, np.dtype(np.int64), 40)
+    work = axis_plan.axis_kernel("argmin", x.dtype, np.dtype(np.int64), 40)
     one = axis_plan.pass_of(work, [(n, 40, False)], (40, 1), [(1, 1, False)])
     problem = Problem(*one.kernel, (x.reshape(-1).view(work.items),), (n,), one.dtype, one.numbers)
-    got = _core.Bench(cases.with_output(problem), device="sim").run()
+    got = _core.Workbench(cases.with_output(problem), device="sim").run()
     assert got.nbytes == 8 * n
     assert got.view(np.int64).tolist() == x.argmin(axis=1).tolist()

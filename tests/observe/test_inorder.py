@@ -7,7 +7,7 @@ import gpuopt
 from gpuopt.catalog.figures import FIGURES
 from gpuopt.observe import inorder, machine
 from gpuopt.observe.inorder import walked
-from gpuopt.observe.machine import Instruction
+from gpuopt.observe.machine import MachineInstruction
 
 H100 = FIGURES["h100"]
 
@@ -18,14 +18,14 @@ def time(code, times=None, load=500.0, **shares):
 
 
 def test_stalls_add_up():
-    code = [Instruction("FADD", 1, 0, stall=4), Instruction("FADD", 2, 0, stall=2)]
+    code = [MachineInstruction("FADD", 1, 0, stall=4), MachineInstruction("FADD", 2, 0, stall=2)]
     assert time(code) == 6
 
 
 def test_a_load_is_waited_for_by_its_scoreboard_alone():
-    load = Instruction("LDG.E", 1, 0, stall=1, writes=2)
-    work = [Instruction("FADD", 2, 0, stall=1)] * 10
-    use = Instruction("FADD", 3, 0, stall=4, waits=1 << 2)
+    load = MachineInstruction("LDG.E", 1, 0, stall=1, writes=2)
+    work = [MachineInstruction("FADD", 2, 0, stall=1)] * 10
+    use = MachineInstruction("FADD", 3, 0, stall=4, waits=1 << 2)
     assert time([load, *work]) == 11
     assert time([load, *work, use]) == 504
     two = [load, load._replace(writes=3), use._replace(waits=3 << 2)]
@@ -34,31 +34,33 @@ def test_a_load_is_waited_for_by_its_scoreboard_alone():
 
 def test_a_load_of_the_next_turn_overlaps_this_turns_work():
     """Loop: use what the last turn loaded, load, 600 clocks of work. The load is hidden."""
-    use = Instruction("FADD", 1, 0, stall=1, waits=1)
-    load = Instruction("LDG.E", 2, 0, stall=1, writes=0)
-    work = [Instruction("FADD", 3, 0, stall=10)] * 60
-    back = Instruction("BRA", 4, 0, stall=5, target=0)
+    use = MachineInstruction("FADD", 1, 0, stall=1, waits=1)
+    load = MachineInstruction("LDG.E", 2, 0, stall=1, writes=0)
+    work = [MachineInstruction("FADD", 3, 0, stall=10)] * 60
+    back = MachineInstruction("BRA", 4, 0, stall=5, target=0)
     assert time([use, load, *work, back], [100.0] * 63) == pytest.approx(100 * 607)
     short = [use, load, *work[:10], back]
     assert time(short, [100.0] * 13) == pytest.approx(100 * 501, rel=0.01)
 
 
 def test_code_that_a_warp_does_not_execute_takes_no_time():
-    code = [Instruction("FADD", 1, 0, stall=4), Instruction("LDG.E", 2, 1, stall=900)]
+    code = [MachineInstruction("FADD", 1, 0, stall=4), MachineInstruction("LDG.E", 2, 1, stall=900)]
     assert time(code, [1.0, 0.0]) == 4
 
 
 def test_asynchronous_copies_are_waited_for_by_groups():
-    copy = [Instruction("LDGSTS.E", 1, 0), Instruction("LDGDEPBAR", 1, 0)]
-    assert time([*copy, Instruction("DEPBAR.LE", 2, 0, target=0)]) == 501
-    assert time([*copy, *copy, Instruction("DEPBAR.LE", 2, 0, target=1)]) == 501
-    assert time([*copy, Instruction("DEPBAR.LE", 2, 0, target=1)]) == 3
+    copy = [MachineInstruction("LDGSTS.E", 1, 0), MachineInstruction("LDGDEPBAR", 1, 0)]
+    assert time([*copy, MachineInstruction("DEPBAR.LE", 2, 0, target=0)]) == 501
+    assert time([*copy, *copy, MachineInstruction("DEPBAR.LE", 2, 0, target=1)]) == 501
+    assert time([*copy, MachineInstruction("DEPBAR.LE", 2, 0, target=1)]) == 3
 
 
 def test_coupled_warps_have_their_share_of_the_multiprocessor():
-    code = [Instruction("FADD", 1, 0)] * 8
+    code = [MachineInstruction("FADD", 1, 0)] * 8
     assert time(code, issue=3.0) == 24
-    reads = [Instruction("LDS", 1, 0, writes=0)] * 8 + [Instruction("FADD", 2, 0, waits=1)]
+    reads = [MachineInstruction("LDS", 1, 0, writes=0)] * 8 + [
+        MachineInstruction("FADD", 2, 0, waits=1)
+    ]
     alone = time(reads)
     assert alone == 8 + H100.shared  # the last one began at 7
     shared = {"shared memory": 10.0}
@@ -66,14 +68,16 @@ def test_coupled_warps_have_their_share_of_the_multiprocessor():
 
 
 def test_special_functions_wait_for_their_pipe():
-    code = [Instruction("MUFU.RSQ", 1, 0)] * 4
+    code = [MachineInstruction("MUFU.RSQ", 1, 0)] * 4
     assert time(code) == 3 * 4 * inorder.WARP / H100.special_lanes + 1
 
 
 def test_many_nested_loops_end():
     depth = 64
-    code = [Instruction("FADD", at, at) for at in range(depth)]
-    code += [Instruction("BRA", at, depth + at, target=depth - 1 - at) for at in range(depth)]
+    code = [MachineInstruction("FADD", at, at) for at in range(depth)]
+    code += [
+        MachineInstruction("BRA", at, depth + at, target=depth - 1 - at) for at in range(depth)
+    ]
     assert time(code, [2.0] * len(code)) > 0
 
 

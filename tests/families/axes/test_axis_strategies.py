@@ -29,9 +29,9 @@ LAYOUTS = [  # shape, view, axis
 
 
 def problem_of(base, view, axis, op, result):
-    """Return the first pass over a view, as `_core.Bench` accepts it, and whether it is the last.
+    """Return a view's first pass, as `_core.Workbench` accepts it, and whether it is the last.
 
-    The elements before the view's first are cut off: a Bench's input begins at a vector.
+    The elements before the view's first are cut off: a Workbench's input begins at a vector.
     """
     seen = base[view]
     start = (seen.__array_interface__["data"][0] - base.__array_interface__["data"][0]) // (
@@ -61,7 +61,7 @@ def test_each_strategy_returns_numpys_results(device, strategy, op, dtype, resul
         if op == "any":
             base *= rng.random(shape) < 0.01
         problem, one = problem_of(base, view, axis, op, np.dtype(result))
-        bench = _core.Bench(problem, device=device)
+        bench = _core.Workbench(problem, device=device)
         got = bench.run(1, tuning={"strategy": strategy}).view(one.dtype).astype(result)
         want = reduce(base[view], axis=axis)  # whole numbers: every order of addition is exact
         np.testing.assert_array_equal(got, want.reshape(-1), str((shape, view, axis)))

@@ -594,7 +594,7 @@ def test_several_passes_over_overlapping_memory():
 def test_the_longest_axis_is_reduced_first():
     """It leaves the fewest results for the next pass: 6 of (2, 3, 1000), not 3,000."""
     f4 = np.dtype(np.float32)
-    work = axis_plan.work_of("sum", f4, f4, 2000)
+    work = axis_plan.axis_kernel("sum", f4, f4, 2000)
     first, second = axis_plan.passes(work, ((2, 3000, True), (3, 1000, False), (1000, 1, True)))
     assert (first.results, second.results) == (6, 3)
 
