@@ -45,21 +45,21 @@ static unsigned shared_bytes(const struct tiling *tiling, size_t item_bytes) {
 
 /* Assignment of tiles to blocks: the first `whole` have one block each; the layers of the others
  * are divided evenly among `chunks` blocks. A tile has `layers` pairs of tiles of a and b. */
-struct work {
+struct tile_division {
     const struct tiling *tiling;
     uint64_t tiles, layers, whole, chunk, chunks;
     double cost; /* of the tiles of the busiest multiprocessor */
 };
 
-static struct work work_of(const struct ops_queue *queue, const struct ops_choice *choice,
-                           const struct tiling *tiling, const uint64_t *numbers) {
+static struct tile_division work_of(const struct ops_queue *queue, const struct ops_choice *choice,
+                                    const struct tiling *tiling, const uint64_t *numbers) {
     const uint64_t multiprocessors =
         queue->info.multiprocessors > 0 ? (uint64_t)queue->info.multiprocessors : 1;
     const size_t item_bytes = dtype_size(choice->signature->items);
     const uint64_t resident = item_bytes == 4 ? tiling->resident : 1;
     const uint64_t at_once = multiprocessors * resident;
     const uint64_t depth = MATMUL_DEPTH(tiling->depth, (unsigned)item_bytes);
-    struct work work = {
+    struct tile_division work = {
         .tiling = tiling,
         .tiles = ceil_div(numbers[0], tiling->rows) * ceil_div(numbers[1], tiling->columns),
         .layers = numbers[2] ? ceil_div(numbers[2], depth) : 1,
@@ -86,14 +86,14 @@ static struct work work_of(const struct ops_queue *queue, const struct ops_choic
 
 /* Chooses the cheapest of the rung's tilings, or the one that a sweep names; no tiling if it has
  * none. */
-static struct work choose(const struct ops_queue *queue, const struct ops_choice *choice,
-                          const uint64_t *numbers) {
+static struct tile_division choose(const struct ops_queue *queue, const struct ops_choice *choice,
+                                   const uint64_t *numbers) {
     const uint64_t named = ops_tuned(choice, OPS_TUNING_matmul_tiling);
-    struct work best = {0};
+    struct tile_division best = {0};
     uint64_t count = 0;
     for (size_t i = 0; i < sizeof tilings / sizeof *tilings; i++)
         if (tilings[i].rung == choice->rung->number) {
-            const struct work work = work_of(queue, choice, &tilings[i], numbers);
+            const struct tile_division work = work_of(queue, choice, &tilings[i], numbers);
             if (++count == named)
                 return work;
             if (!best.tiling || work.cost < best.cost)
@@ -105,14 +105,14 @@ static struct work choose(const struct ops_queue *queue, const struct ops_choice
 /* The choice or, if the caller named no rung and the GPU has too little shared memory for it or the
  * previous rung costs less, the previous rung. */
 static struct ops_choice fitting(const struct ops_queue *queue, const struct ops_choice *choice,
-                                 const uint64_t *numbers, struct work *work) {
+                                 const uint64_t *numbers, struct tile_division *work) {
     const size_t item_bytes = dtype_size(choice->signature->items);
     struct ops_choice fits = *choice;
     for (*work = choose(queue, &fits, numbers); work->tiling && choice->any_rung;) {
         struct ops_choice before = fits;
         before.rung--; /* exists: rung 1 has no tiling */
         before.block = before.rung->block_default;
-        const struct work lower = choose(queue, &before, numbers);
+        const struct tile_division lower = choose(queue, &before, numbers);
         const bool cheaper = fits.rung->number >= STREAM_K && lower.cost < work->cost;
         if (!cheaper &&
             shared_bytes(work->tiling, item_bytes) <= (unsigned)queue->info.shared_per_block)
@@ -126,8 +126,8 @@ static struct ops_choice fitting(const struct ops_queue *queue, const struct ops
 }
 
 /* Adds the arguments of a rung that cuts tiles, and the memory for their partial sums. */
-static enum status add_chunks(struct ops_queue *queue, const struct work *work, size_t item_bytes,
-                              struct ops_plan *plan) {
+static enum status add_chunks(struct ops_queue *queue, const struct tile_division *work,
+                              size_t item_bytes, struct ops_plan *plan) {
     struct ops_step *step = &plan->steps[0];
     const uint64_t cut = work->tiles - work->whole;
     const uint64_t tile = (uint64_t)work->tiling->rows * work->tiling->columns;
@@ -146,7 +146,7 @@ static enum status add_chunks(struct ops_queue *queue, const struct work *work, 
 
 static enum status plan_ladder(struct ops_queue *queue, const struct ops_choice *choice,
                                const struct ops_problem *problem, struct ops_choice fits,
-                               struct work work, struct ops_plan *plan) {
+                               struct tile_division work, struct ops_plan *plan) {
     const uint64_t *numbers = problem->numbers, rows = numbers[0], columns = numbers[1];
     const bool host = choice->rung->flags & RUNG_HOST;
     struct ops_step *step = &plan->steps[0];
@@ -190,7 +190,7 @@ static enum status plan_ladder(struct ops_queue *queue, const struct ops_choice 
 
 /* Estimated cycles of a multiprocessor. Where no tiling fits, rung 7 is left, whose tiles of
  * float64 do not fit either. */
-static double ladder_cost(const struct ops_choice *choice, const struct work *work,
+static double ladder_cost(const struct ops_choice *choice, const struct tile_division *work,
                           const uint64_t *numbers) {
     const bool is_wide = choice->signature->items == DTYPE_float64;
     const double rate = (double)ops_fixed(matmul, ladder_rate) / (is_wide ? 2 : 1);
@@ -211,7 +211,7 @@ static enum status plan_copied(struct ops_queue *queue, const struct ops_choice 
                                const struct ops_problem *problem, const struct matmul_way *way,
                                struct ops_plan *plan) {
     struct ops_choice copied = *choice;
-    struct work work;
+    struct tile_division work;
     copied = fitting(queue, &copied, problem->numbers, &work);
     if (!work.tiling || ladder_cost(&copied, &work, problem->numbers) +
                                 ops_matmul_copy_cost(queue, choice, problem) >=
@@ -226,7 +226,7 @@ enum status ops_matmul_plan(struct ops_queue *queue, const struct ops_choice *ch
     const int number = choice->rung->number;
     const bool host = choice->rung->flags & RUNG_HOST, plain = ops_matmul_is_plain(problem);
     const bool general = choice->rung->flags & RUNG_ANY_DTYPE;
-    struct work work = {0};
+    struct tile_division work = {0};
     struct ops_choice fits = *choice;
     struct matmul_way way;
     if (!plain && !general && !choice->any_rung)

@@ -7,7 +7,9 @@
 
 #include <string.h>
 
-/* The widest element. */
+struct complex_single {
+    float real, imag;
+};
 struct complex_double {
     double real, imag;
 };

@@ -351,7 +351,7 @@ CPU_ISAS(DOT, float64)
 CPU_ISAS(SWEEP, float32)
 CPU_ISAS(SWEEP, float64)
 
-struct worker {
+struct product_loops {
     void (*one)(const struct product *p, uint64_t row, uint64_t column, uint64_t columns);
     void (*four)(const struct product *p, uint64_t row, uint64_t column, uint64_t columns);
     size_t item_size;
@@ -408,13 +408,13 @@ static int threads_for(const struct product *p) {
 
 static uint64_t spans_of(const struct product *p) { return p->k ? (p->k - 1) / SPAN + 1 : 1; }
 
-static const void *item_at(const struct worker *worker, const void *items, uint64_t index) {
-    return (const char *)items + index * worker->item_size;
+static const void *item_at(const struct product_loops *loops, const void *items, uint64_t index) {
+    return (const char *)items + index * loops->item_size;
 }
 
 struct tiles {
     struct product product;
-    const struct worker *worker;
+    const struct product_loops *loops;
     struct patch patch;
     enum cpu_isa isa;
     uint64_t rows, columns, across; /* of a tile of c; tiles side by side */
@@ -430,7 +430,7 @@ struct tiles {
 static void add_slice(const struct tiles *t, uint64_t row, uint64_t column, uint64_t rows,
                       uint64_t columns, uint64_t k, struct strips *s) {
     const struct product *p = &t->product;
-    const struct worker *const functions = t->worker;
+    const struct product_loops *const functions = t->loops;
     const struct patch patch = t->patch;
     const void *a = item_at(functions, p->a, row * p->a_row + k * p->a_k);
     const void *b = item_at(functions, p->b, k * p->b_k + column * p->b_column);
@@ -477,7 +477,7 @@ static void tile_task(const void *state, uint64_t index, struct cpu_worker *work
         partial.c = t->partials + index % t->spans * p->m * p->n;
         give_float64(&partial, row, column, rows, columns, &s);
     } else {
-        t->worker->give(p, row, column, rows, columns, &s);
+        t->loops->give(p, row, column, rows, columns, &s);
     }
 }
 
@@ -485,8 +485,8 @@ static void few_task(const void *state, uint64_t span, struct cpu_worker *worker
     const struct tiles *t = state;
     const struct product *p = &t->product;
     (void)worker;
-    t->worker->few[t->isa](p, span * SPAN, min_u64((span + 1) * SPAN, p->k),
-                           t->partials + span * p->m * p->n);
+    t->loops->few[t->isa](p, span * SPAN, min_u64((span + 1) * SPAN, p->k),
+                          t->partials + span * p->m * p->n);
 }
 
 static void column_task(const void *state, uint64_t index, struct cpu_worker *worker) {
@@ -497,8 +497,8 @@ static void column_task(const void *state, uint64_t index, struct cpu_worker *wo
     for (uint64_t unit = index * t->units; unit < end; unit++) {
         const uint64_t row = unit / t->spans, span = unit % t->spans, k = span * SPAN;
         t->partials[span * p->m + row] =
-            t->worker->dot[t->isa](item_at(t->worker, p->a, row * p->k + k),
-                                   item_at(t->worker, p->b, k), min_u64(SPAN, p->k - k));
+            t->loops->dot[t->isa](item_at(t->loops, p->a, row * p->k + k),
+                                  item_at(t->loops, p->b, k), min_u64(SPAN, p->k - k));
     }
 }
 
@@ -513,23 +513,23 @@ static enum status run_spans(struct device *device, int threads, uint64_t count,
                            (unsigned long long)bytes);
     const enum status status = cpu_team_run(device, threads, count, task, t);
     if (!status)
-        t->worker->join(t->product.c, t->partials, t->spans, results);
+        t->loops->join(t->product.c, t->partials, t->spans, results);
     free(t->partials);
     return status;
 }
 
 /* b has a single column. */
-static enum status column_by(struct device *device, const struct worker *worker,
+static enum status column_by(struct device *device, const struct product_loops *loops,
                              const struct product *asked, int threads, enum cpu_isa isa) {
-    struct tiles t = {.product = *asked, .worker = worker, .isa = isa, .spans = spans_of(asked)};
+    struct tiles t = {.product = *asked, .loops = loops, .isa = isa, .spans = spans_of(asked)};
     t.units = UNITS / (min_u64(asked->k, SPAN) + 1) + 1;
     return run_spans(device, threads, (asked->m * t.spans - 1) / t.units + 1, column_task, &t);
 }
 
-static enum status simd_by(struct device *device, const struct worker *worker,
+static enum status simd_by(struct device *device, const struct product_loops *loops,
                            const struct product *asked, int threads) {
     struct tiles t = {.product = *asked,
-                      .worker = worker,
+                      .loops = loops,
                       .patch = patches[cpu_isa()],
                       .isa = cpu_isa(),
                       .rows = TILE_ROWS,
@@ -581,16 +581,16 @@ static enum status cpu_matmul_simd(struct device *device, const struct cpu_kerne
 /* Arguments as in the kernels of matmul.cu: a, b, c, m, n, k. */
 static enum status cpu_matmul(struct device *device, const struct cpu_kernel *kernel,
                               void **arguments) {
-    const struct worker *worker = kernel->data;
+    const struct product_loops *loops = kernel->data;
     const struct product p = product_of(arguments);
     const uint64_t rows = kernel->parallel ? ROWS : 1;
     const uint64_t width = min_u64(COLUMNS, POLL_STEPS / (rows * (p.k + 1)) + 1);
     const uint64_t across = (p.n - 1) / width + 1, patches = ((p.m - 1) / rows + 1) * across;
     const int threads = kernel->parallel ? threads_for(&p) : 1;
     if (p.n == 1)
-        return column_by(device, worker, &p, threads, CPU_ISA_baseline);
+        return column_by(device, loops, &p, threads, CPU_ISA_baseline);
     if (p.k > POLL_STEPS) /* polls within a result */
-        return simd_by(device, worker, &p, threads);
+        return simd_by(device, loops, &p, threads);
     const uint64_t turn = (uint64_t)threads * (POLL_STEPS / (rows * width * (p.k + 1)) + 1);
     for (uint64_t begin = 0; begin < patches; begin += turn) {
         const uint64_t end = min_u64(begin + turn, patches);
@@ -600,10 +600,10 @@ static enum status cpu_matmul(struct device *device, const struct cpu_kernel *ke
             const uint64_t row = patch / across * rows, column = patch % across * width;
             const uint64_t columns = min_u64(width, p.n - column);
             if (rows == ROWS && p.m - row >= ROWS)
-                worker->four(&p, row, column, columns);
+                loops->four(&p, row, column, columns);
             else
                 for (uint64_t each = row; each < min_u64(row + rows, p.m); each++)
-                    worker->one(&p, each, column, columns);
+                    loops->one(&p, each, column, columns);
             float_state_leave(before);
         }
         const enum status status = device_poll(device);
@@ -618,18 +618,18 @@ static enum status cpu_matmul(struct device *device, const struct cpu_kernel *ke
 #define FEW_NAME(isa, target, bytes, prefix, here, type) few_##type##_##isa,
 #define DOT_NAME(isa, target, bytes, prefix, here, type) dot_##type##_##isa,
 #define SWEEP_NAME(isa, target, bytes, prefix, here, type) sweep_##type##_##isa,
-#define WORKER(type)                                                           \
-    static const struct worker worker_##type = {patch_##type##_1,              \
-                                                patch_##type##_4,              \
-                                                sizeof(type_##type),           \
-                                                {CPU_ISAS(STRIPS_NAME, type)}, \
-                                                {CPU_ISAS(LINES_NAME, type)},  \
-                                                pack_##type,                   \
-                                                give_##type,                   \
-                                                {CPU_ISAS(FEW_NAME, type)},    \
-                                                join_##type,                   \
-                                                {CPU_ISAS(DOT_NAME, type)},    \
-                                                {CPU_ISAS(SWEEP_NAME, type)}};
+#define WORKER(type)                                                                  \
+    static const struct product_loops worker_##type = {patch_##type##_1,              \
+                                                       patch_##type##_4,              \
+                                                       sizeof(type_##type),           \
+                                                       {CPU_ISAS(STRIPS_NAME, type)}, \
+                                                       {CPU_ISAS(LINES_NAME, type)},  \
+                                                       pack_##type,                   \
+                                                       give_##type,                   \
+                                                       {CPU_ISAS(FEW_NAME, type)},    \
+                                                       join_##type,                   \
+                                                       {CPU_ISAS(DOT_NAME, type)},    \
+                                                       {CPU_ISAS(SWEEP_NAME, type)}};
 WORKER(float32)
 WORKER(float64)
 

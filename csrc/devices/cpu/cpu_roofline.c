@@ -195,7 +195,7 @@ static void copy_words(struct span *span) {
     }
 }
 
-struct worker {
+struct roofline_loop {
     void (*work)(struct span *span);
     bool sums; /* the output has one word a thread; else it is as long as the array */
 };
@@ -209,7 +209,7 @@ static uint64_t threads_with_room(uint64_t room) {
  * array and processes it in pieces, or one piece repeatedly. */
 static enum status cpu_memory(struct device *device, const struct cpu_kernel *kernel,
                               void **arguments) {
-    const struct worker *worker = kernel->data;
+    const struct roofline_loop *loops = kernel->data;
     const uint32_t *from = (const uint32_t *)(uintptr_t) * (const device_address *)arguments[0];
     uint32_t *to = (uint32_t *)(uintptr_t) * (const device_address *)arguments[1];
     const uint64_t n = *(const uint64_t *)arguments[2], repeats = *(const uint64_t *)arguments[3];
@@ -217,7 +217,7 @@ static enum status cpu_memory(struct device *device, const struct cpu_kernel *ke
     const uint64_t part_words = (n + parts - 1) / parts;
     const uint64_t piece = part_words < PIECE ? part_words : PIECE;
     const uint64_t batch = part_words <= PIECE ? BATCH / piece : 1;
-    if (worker->sums)
+    if (loops->sums)
         memset(to, 0, *(const uint64_t *)arguments[4] * WORD);
     for (uint64_t done = 0; done < repeats; done += batch)
         for (uint64_t at = 0; at < part_words; at += piece) {
@@ -233,9 +233,9 @@ static enum status cpu_memory(struct device *device, const struct cpu_kernel *ke
                 if (span.count > n - begin)
                     span.count = n - begin;
                 const float_state before = float_state_enter();
-                worker->work(&span);
+                loops->work(&span);
                 float_state_leave(before);
-                if (worker->sums)
+                if (loops->sums)
                     to[part] += span.sum;
             }
             const enum status status = device_poll(device);
@@ -329,8 +329,8 @@ static enum status cpu_chains(struct device *device, const struct cpu_kernel *ke
     return STATUS_OK;
 }
 
-static const struct worker copier = {copy_words, false}, reader = {read_words, true},
-                           writer = {write_words, false};
+static const struct roofline_loop copier = {copy_words, false}, reader = {read_words, true},
+                                  writer = {write_words, false};
 static const size_t float32_size = sizeof(float), float64_size = sizeof(double);
 
 const struct cpu_kernel cpu_roofline_kernels[] = {

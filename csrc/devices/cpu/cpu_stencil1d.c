@@ -284,7 +284,7 @@ static bool is_turned(const struct stencil *s) {
     }
 CPU_STENCIL1D_SIGNATURES(SIMD_BODY)
 
-struct worker {
+struct stencil_loops {
     void (*group)(const struct stencil *s, int64_t output, int64_t count);
     simd_group *simd[CPU_ISA_COUNT];
     simd_rows *rows[CPU_ISA_COUNT];
@@ -324,7 +324,7 @@ static struct stencil from_row(const struct stencil *s, int64_t row, size_t item
 /* A task is a number of groups; of short rows a group is `rows` of them. */
 struct groups {
     const struct stencil *stencil;
-    const struct worker *worker;
+    const struct stencil_loops *loops;
     int64_t rows;    /* of a group; 0: a row has groups of its own, */
     int64_t per_row; /* this many */
     int64_t count, per_task;
@@ -338,23 +338,22 @@ static void groups_task(const void *state, uint64_t task, struct cpu_worker *wor
     const int64_t end = smaller(first + groups->per_task, groups->count);
     for (int64_t g = first; g < end; g++) {
         const int64_t number = groups->rows ? g * groups->rows : g / groups->per_row;
-        const struct stencil row = from_row(s, number, groups->worker->item_size);
+        const struct stencil row = from_row(s, number, groups->loops->item_size);
         const int64_t output = g % groups->per_row * GROUP;
         if (groups->rows)
-            groups->worker->rows[cpu_isa()](&row, smaller(groups->rows, row.rows));
+            groups->loops->rows[cpu_isa()](&row, smaller(groups->rows, row.rows));
         else
-            groups->worker->simd[cpu_isa()](&row, output, smaller(GROUP, s->outputs - output),
-                                            groups->stream, worker);
+            groups->loops->simd[cpu_isa()](&row, output, smaller(GROUP, s->outputs - output),
+                                           groups->stream, worker);
     }
     if (groups->stream)
         host_stream_end();
 }
 
-static enum status simd_by(struct device *device, const struct worker *worker,
+static enum status simd_by(struct device *device, const struct stencil_loops *loops,
                            const struct stencil *s, int threads) {
     const int64_t width = s->width, every = s->outputs * s->rows;
-    struct groups groups = {
-        .stencil = s, .worker = worker, .per_row = (s->outputs - 1) / GROUP + 1};
+    struct groups groups = {.stencil = s, .loops = loops, .per_row = (s->outputs - 1) / GROUP + 1};
     groups.count = groups.per_row * s->rows;
     groups.per_task = TASK_ADDITIONS / smaller(TASK_ADDITIONS, GROUP * width);
     if (s->rows > 1 && is_turned(s)) {
@@ -366,7 +365,7 @@ static enum status simd_by(struct device *device, const struct worker *worker,
     } else if (s->outputs < GROUP) {
         groups.per_task = TASK_ADDITIONS / smaller(TASK_ADDITIONS, s->outputs * width);
     }
-    groups.stream = !groups.rows && cpu_streams((uint64_t)every * worker->item_size);
+    groups.stream = !groups.rows && cpu_streams((uint64_t)every * loops->item_size);
     return cpu_team_run(device, threads, (uint64_t)((groups.count - 1) / groups.per_task + 1),
                         groups_task, &groups);
 }
@@ -380,11 +379,11 @@ static enum status cpu_stencil1d_simd(struct device *device, const struct cpu_ke
 /* Arguments as in the kernels of stencil1d.cu. */
 static enum status cpu_stencil1d(struct device *device, const struct cpu_kernel *kernel,
                                  void **arguments) {
-    const struct worker *worker = kernel->data;
+    const struct stencil_loops *loops = kernel->data;
     const struct stencil s = stencil_of(arguments);
     const int64_t width = s.width;
     if (width > POLL_ADDITIONS) /* polls within an output */
-        return simd_by(device, worker, &s, kernel->parallel ? threads_for(&s) : 1);
+        return simd_by(device, loops, &s, kernel->parallel ? threads_for(&s) : 1);
     const int64_t size = smaller(smaller(GROUP, POLL_ADDITIONS / width + 1), s.outputs);
     const int threads = kernel->parallel ? threads_for(&s) : 1;
     const int64_t groups = (s.outputs - 1) / size + 1,
@@ -395,9 +394,9 @@ static enum status cpu_stencil1d(struct device *device, const struct cpu_kernel 
 #pragma omp parallel for num_threads(threads) if (threads > 1)
         for (int64_t group = begin; group < end; group++) {
             const float_state before = float_state_enter();
-            const struct stencil row = from_row(&s, group / groups, worker->item_size);
+            const struct stencil row = from_row(&s, group / groups, loops->item_size);
             const int64_t first = group % groups * size;
-            worker->group(&row, first, smaller(size, s.outputs - first));
+            loops->group(&row, first, smaller(size, s.outputs - first));
             float_state_leave(before);
         }
         const enum status status = device_poll(device);
@@ -409,11 +408,11 @@ static enum status cpu_stencil1d(struct device *device, const struct cpu_kernel 
 
 #define SIMD_NAME(isa, target, bytes, prefix, here, name) simd_##name##_##isa,
 #define ROWS_NAME(isa, target, bytes, prefix, here, name) rows_##name##_##isa,
-#define WORKER(op, items, acc)                                   \
-    static const struct worker worker_##op##_##items##_##acc = { \
-        group_##op##_##items##_##acc,                            \
-        {CPU_ISAS(SIMD_NAME, op##_##items##_##acc)},             \
-        {CPU_ISAS(ROWS_NAME, op##_##items##_##acc)},             \
+#define WORKER(op, items, acc)                                          \
+    static const struct stencil_loops worker_##op##_##items##_##acc = { \
+        group_##op##_##items##_##acc,                                   \
+        {CPU_ISAS(SIMD_NAME, op##_##items##_##acc)},                    \
+        {CPU_ISAS(ROWS_NAME, op##_##items##_##acc)},                    \
         sizeof(type_##items)};
 CPU_STENCIL1D_SIGNATURES(WORKER)
 

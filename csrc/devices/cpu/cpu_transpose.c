@@ -52,14 +52,14 @@ typedef struct item16 type_complex128;
  * transposes `count` matrices at a fixed distance, each element of all of them before the next.
  * `gather` reads elements from any address. */
 #define MOVE(name)                                                                                \
-    static void move_##name(const struct part *part) {                                            \
+    static void move_##name(const struct submatrix *part) {                                       \
         const type_##name *in = part->in;                                                         \
         type_##name *restrict out = part->out;                                                    \
         for (uint64_t row = part->top; row < part->bottom; row++)                                 \
             for (uint64_t column = part->left; column < part->right; column++)                    \
                 out[column * part->out_pitch + row] = in[row * part->in_pitch + column];          \
     }                                                                                             \
-    static void swap_##name(const struct part *part) {                                            \
+    static void swap_##name(const struct submatrix *part) {                                       \
         type_##name *items = part->out;                                                           \
         for (uint64_t row = part->top; row < part->bottom; row++)                                 \
             for (uint64_t column = part->left > row ? part->left : row + 1; column < part->right; \
@@ -71,7 +71,7 @@ typedef struct item16 type_complex128;
                 *b = item;                                                                        \
             }                                                                                     \
     }                                                                                             \
-    static void many_##name(const struct part *part, uint64_t count, uint64_t in_step,            \
+    static void many_##name(const struct submatrix *part, uint64_t count, uint64_t in_step,       \
                             uint64_t out_step) {                                                  \
         for (uint64_t row = 0; row < part->bottom; row++)                                         \
             for (uint64_t column = 0; column < part->right; column++) {                           \
@@ -98,7 +98,7 @@ MOVE(complex128)
 /* --- copied rows: contiguous in the output */
 
 struct copies {
-    const struct call *call;
+    const struct transpose_call *call;
     uint64_t rows, bytes, pieces; /* of a row */
     uint64_t rows_a_task;
 };
@@ -143,7 +143,7 @@ static uint64_t copy_short(const char *in, const char *in_end, uint64_t step, ch
 static void copy_rows(const void *state, uint64_t task, struct cpu_worker *worker) {
     (void)worker;
     const struct copies *copies = state;
-    const struct call *call = copies->call;
+    const struct transpose_call *call = copies->call;
     const struct transpose_axis *axes = call->plan->axes;
     const uint64_t bytes = copies->bytes, size = call->mover->size;
     const uint64_t skipped = task % copies->pieces * TASK_BYTES;
@@ -164,11 +164,12 @@ static void copy_rows(const void *state, uint64_t task, struct cpu_worker *worke
     }
 }
 
-static int threads_for(const struct call *call) {
+static int threads_for(const struct transpose_call *call) {
     return cpu_team_threads((double)call->plan->items * (double)call->mover->size / BYTES_PER_NS);
 }
 
-static enum status cpu_copy(struct device *device, const struct call *call, bool parallel) {
+static enum status cpu_copy(struct device *device, const struct transpose_call *call,
+                            bool parallel) {
     const uint64_t bytes = call->plan->columns * call->mover->size;
     const struct copies copies = {
         .call = call,
@@ -185,10 +186,10 @@ static enum status cpu_copy(struct device *device, const struct call *call, bool
 
 static void swap_tiles(const void *state, uint64_t task, struct cpu_worker *worker) {
     (void)worker;
-    const struct call *call = state;
+    const struct transpose_call *call = state;
     const uint64_t side = call->plan->rows, tile = call->mover->tile;
     const uint64_t tasks = ceil_div(side, tile); /* of a matrix */
-    struct part part = matrix_at(call, task / tasks);
+    struct submatrix part = matrix_at(call, task / tasks);
     part.top = task % tasks * tile;
     part.bottom = min_u64(part.top + tile, side);
     for (part.left = part.top; part.left < side; part.left = part.right) {
@@ -197,7 +198,8 @@ static void swap_tiles(const void *state, uint64_t task, struct cpu_worker *work
     }
 }
 
-static enum status cpu_swap(struct device *device, const struct call *call, bool parallel) {
+static enum status cpu_swap(struct device *device, const struct transpose_call *call,
+                            bool parallel) {
     const uint64_t tasks = call->matrices * ceil_div(call->plan->rows, call->mover->tile);
     return cpu_team_run(device, parallel ? threads_for(call) : 1, tasks, swap_tiles, call);
 }
@@ -205,14 +207,14 @@ static enum status cpu_swap(struct device *device, const struct call *call, bool
 /* --- the rungs `serial` and `openmp` */
 
 /* Moves the part tile by tile; a thread takes a strip of the part's longer side. */
-static void move_tiles(const struct mover *mover, const struct part *part, int threads) {
+static void move_tiles(const struct mover *mover, const struct submatrix *part, int threads) {
     const uint64_t tile = mover->tile, height = part->bottom - part->top;
     const bool wide = part->right - part->left > height;
     const uint64_t length = wide ? part->right - part->left : height;
     const uint64_t strips = ceil_div(length, tile);
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (uint64_t strip = 0; strip < strips; strip++) {
-        struct part piece = *part;
+        struct submatrix piece = *part;
         if (wide) {
             piece.left = part->left + strip * tile;
             piece.right = min_u64(piece.left + tile, part->right);
@@ -236,8 +238,8 @@ static void move_tiles(const struct mover *mover, const struct part *part, int t
 
 /* Moves one matrix, with polls in between. */
 static enum status move_matrix(struct device *device, const struct mover *mover,
-                               const struct part *matrix, bool parallel, int threads) {
-    struct part part = *matrix;
+                               const struct submatrix *matrix, bool parallel, int threads) {
+    struct submatrix part = *matrix;
     const uint64_t rows = matrix->bottom, columns = matrix->right;
     const uint64_t items = parallel ? (uint64_t)threads * POLL_ITEMS : POLL_ITEMS;
     const uint64_t width = min_u64(columns, items);
@@ -261,7 +263,7 @@ static enum status move_matrix(struct device *device, const struct mover *mover,
 static enum status cpu_transpose(struct device *device, const struct cpu_kernel *kernel,
                                  void **arguments) {
     const struct mover *mover = kernel->data;
-    const struct call call = call_of(mover, arguments);
+    const struct transpose_call call = call_of(mover, arguments);
     const uint64_t items = call.plan->rows * call.plan->columns; /* of a matrix */
     const int threads = kernel->parallel ? threads_for(&call) : 1;
     if (call.plan->shape == TRANSPOSE_ROWS)
@@ -271,7 +273,7 @@ static enum status cpu_transpose(struct device *device, const struct cpu_kernel 
     enum status status = STATUS_OK;
     if (items > SMALL || call.matrices == 1) {
         for (uint64_t k = 0; k < call.matrices && !status; k++) {
-            const struct part part = matrix_at(&call, k);
+            const struct submatrix part = matrix_at(&call, k);
             status = move_matrix(device, mover, &part, kernel->parallel, threads);
         }
         return status;
@@ -281,7 +283,7 @@ static enum status cpu_transpose(struct device *device, const struct cpu_kernel 
         const uint64_t end = min_u64(k + at_once, call.matrices);
 #pragma omp parallel for num_threads(threads) if (threads > 1)
         for (uint64_t index = k; index < end; index++) {
-            const struct part part = matrix_at(&call, index);
+            const struct submatrix part = matrix_at(&call, index);
             mover->move(&part);
         }
         status = device_poll(device);
@@ -302,7 +304,7 @@ struct turner {
 
 struct blocks {
     const struct turner *turner;
-    struct call call;
+    struct transpose_call call;
     uint64_t tall, wide, across; /* rows and columns of a block; blocks side by side */
     uint64_t first;              /* rows of the uppermost blocks: the others begin on a line */
     uint64_t a_matrix;           /* blocks */
@@ -328,7 +330,7 @@ static void put(const struct blocks *blocks, char *out, const char *from, uint64
 }
 
 /* Part of a matrix of a few rows, whose columns are contiguous in the output. */
-static void mesh_block(const struct blocks *blocks, const struct part *block) {
+static void mesh_block(const struct blocks *blocks, const struct submatrix *block) {
     const uint64_t size = blocks->turner->mover.size, planes = block->bottom;
     const uint64_t row = block->in_pitch * size;
     _Alignas(HOST_LINE) char buffer[WIDE * TALL];
@@ -347,7 +349,7 @@ static void mesh_block(const struct blocks *blocks, const struct part *block) {
 }
 
 /* Tile by tile, along the rows of the input. */
-static void turn_block(const struct blocks *blocks, const struct part *block) {
+static void turn_block(const struct blocks *blocks, const struct submatrix *block) {
     const struct turner *turner = blocks->turner;
     turn_function *const turn = turner->turn[cpu_isa()];
     const uint64_t size = turner->mover.size, tall = TALL / size, wide = WIDE / size;
@@ -378,7 +380,7 @@ static void turn_block(const struct blocks *blocks, const struct part *block) {
  * there to the other's place. */
 struct square {
     const struct turner *turner;
-    struct call call;
+    struct transpose_call call;
 };
 
 static void turn_square(turn_function *turn, const char *in, uint64_t pitch, uint64_t rows,
@@ -393,7 +395,7 @@ static void square_task(const void *state, uint64_t task, struct cpu_worker *wor
     const struct square *square = state;
     const uint64_t size = square->turner->mover.size, side = square->call.plan->rows;
     const uint64_t tile = TALL / size, tasks = ceil_div(side, tile); /* of a matrix */
-    const struct part part = matrix_at(&square->call, task / tasks);
+    const struct submatrix part = matrix_at(&square->call, task / tasks);
     const uint64_t pitch = part.in_pitch * size, top = task % tasks * tile;
     const uint64_t rows = min_u64(tile, side - top);
     turn_function *const turn = square->turner->turn[cpu_isa()];
@@ -444,7 +446,7 @@ static void block_task(const void *state, uint64_t task, struct cpu_worker *work
     struct matrices matrices;
     first_matrix(&matrices, &blocks->call, first);
     for (uint64_t matrix = first; matrix < end; matrix++, next_matrix(&matrices, 1)) {
-        struct part block = matrices.part;
+        struct submatrix block = matrices.part;
         block.top = down ? blocks->first + (down - 1) * blocks->tall : 0;
         block.bottom = min_u64(down ? block.top + blocks->tall : blocks->first, plan->rows);
         block.left = at % blocks->across * blocks->wide;
@@ -462,8 +464,9 @@ static void block_task(const void *state, uint64_t task, struct cpu_worker *work
 
 /* A matrix of few short rows: gathers its elements, if they can be planned. Not inlined: the 27 KB
  * of a plan would lie on the stack below the other tasks' buffers. */
-__attribute__((noinline)) static bool gather_all(struct device *device, const struct call *call,
-                                                 int threads, enum status *status) {
+__attribute__((noinline)) static bool gather_all(struct device *device,
+                                                 const struct transpose_call *call, int threads,
+                                                 enum status *status) {
     struct gathers gathers; /* large, so not cleared: find_gathers fills it in */
     gathers.call = call;
     if (!find_gathers(&gathers))

@@ -16,7 +16,7 @@ enum {
 /* Short axes: a tile has some axes that are innermost in the output, which form a run of it, and
  * some innermost in the input (TUNING.md C5). */
 struct gathers {
-    const struct call *call;
+    const struct transpose_call *call;
     struct transpose_axis rest[TRANSPOSE_AXES_MAX + 4];
     unsigned rest_count;
     uint64_t run, runs, tiles, together; /* elements, runs of a tile, tiles of a task */
@@ -93,7 +93,7 @@ static bool find_gathers(struct gathers *gathers) {
 static void gather_task(const void *state, uint64_t task, struct cpu_worker *worker) {
     (void)worker;
     const struct gathers *gathers = state;
-    const struct call *call = gathers->call;
+    const struct transpose_call *call = gathers->call;
     const uint64_t size = call->mover->size, first = task * gathers->together;
     const uint64_t end = min_u64(first + gathers->together, gathers->tiles);
     for (uint64_t tile = first; tile < end; tile++) {

@@ -11,22 +11,22 @@
 enum { TASK_BYTES = 1 << 18 }; /* of copied rows, or of small matrices */
 
 /* Part of a matrix: rows `top` to `bottom` - 1, columns `left` to `right` - 1 of the input. */
-struct part {
+struct submatrix {
     const void *in;
     void *out;
     uint64_t in_pitch, out_pitch, top, bottom, left, right;
 };
 
 struct mover {
-    void (*move)(const struct part *part), (*swap)(const struct part *part);
-    void (*many)(const struct part *part, uint64_t count, uint64_t in_step, uint64_t out_step);
+    void (*move)(const struct submatrix *part), (*swap)(const struct submatrix *part);
+    void (*many)(const struct submatrix *part, uint64_t count, uint64_t in_step, uint64_t out_step);
     void (*gather)(const void *in, const uint64_t *from, void *to, uint64_t count);
     uint64_t tile; /* elements of a tile's row */
     uint64_t size; /* bytes of an element */
 };
 
 /* A call: the kernel's arguments, which are those of rung 7 in transpose.cu. */
-struct call {
+struct transpose_call {
     const char *in;
     char *out;
     const struct transpose_plan *plan;
@@ -34,9 +34,9 @@ struct call {
     uint64_t matrices;
 };
 
-static struct call call_of(const struct mover *mover, void **arguments) {
+static struct transpose_call call_of(const struct mover *mover, void **arguments) {
     const struct transpose_plan *plan = arguments[2];
-    return (struct call){
+    return (struct transpose_call){
         .in = (const char *)(uintptr_t) * (const device_address *)arguments[0],
         .out = (char *)(uintptr_t) * (const device_address *)arguments[1],
         .plan = plan,
@@ -46,7 +46,7 @@ static struct call call_of(const struct mover *mover, void **arguments) {
 }
 
 /* A whole matrix of the batch. */
-static struct part matrix_at(const struct call *call, uint64_t index) {
+static struct submatrix matrix_at(const struct transpose_call *call, uint64_t index) {
     const struct transpose_plan *plan = call->plan;
     uint64_t in = 0, out = 0;
     for (unsigned k = 0; k < plan->grid_axes; k++) {
@@ -55,7 +55,7 @@ static struct part matrix_at(const struct call *call, uint64_t index) {
         in += at * plan->axes[k].in;
         out += at * plan->axes[k].out;
     }
-    return (struct part){
+    return (struct submatrix){
         .in = call->in + in * call->mover->size,
         .out = call->out + out * call->mover->size,
         .in_pitch = plan->in_pitch,
@@ -67,12 +67,13 @@ static struct part matrix_at(const struct call *call, uint64_t index) {
 
 /* Iterates over the matrices of a batch: the index on each axis. */
 struct matrices {
-    const struct call *call;
-    struct part part;
+    const struct transpose_call *call;
+    struct submatrix part;
     uint64_t at[TRANSPOSE_AXES_MAX];
 };
 
-static void first_matrix(struct matrices *matrices, const struct call *call, uint64_t index) {
+static void first_matrix(struct matrices *matrices, const struct transpose_call *call,
+                         uint64_t index) {
     matrices->call = call;
     matrices->part = matrix_at(call, index);
     for (unsigned k = 0; k < call->plan->grid_axes; k++) {

@@ -88,7 +88,7 @@ typedef void row_function(const void *x, const void *y, void *out, const int64_t
         any_row_##op##_##type(x, y, out, steps, a, n);                                           \
     }                                                                                            \
     CPU_ISAS(ROW_OF, op, type)                                                                   \
-    static const struct worker worker_##op##_##type = {                                          \
+    static const struct vector_loops worker_##op##_##type = {                                    \
         row_##op##_##type, {CPU_ISAS(ROW_NAME, op, type)}, sizeof(type_##type)};
 
 #define ROW_OF(isa, target, bytes, prefix, here, op, type)                                \
@@ -99,7 +99,7 @@ typedef void row_function(const void *x, const void *y, void *out, const int64_t
     }
 #define ROW_NAME(isa, target, bytes, prefix, here, op, type) row_##op##_##type##_##isa,
 
-struct worker {
+struct vector_loops {
     row_function *row, *simd[CPU_ISA_COUNT];
     uint64_t size; /* bytes of an element */
 };
@@ -111,12 +111,12 @@ ROW_BODY(add, float64)
 ROW_BODY(saxpy, float32)
 ROW_BODY(saxpy, float64)
 
-static int threads_for(uint64_t n, const struct worker *worker) {
-    return cpu_team_threads(3 * (double)n * (double)worker->size / BYTES_PER_NS);
+static int threads_for(uint64_t n, const struct vector_loops *loops) {
+    return cpu_team_threads(3 * (double)n * (double)loops->size / BYTES_PER_NS);
 }
 
 struct vectors {
-    const struct worker *worker;
+    const struct vector_loops *loops;
     row_function *row;
     char *arrays[ARRAYS];
     const void *a;
@@ -131,8 +131,8 @@ struct vectors {
  * its size and steps. No axes: all arrays are contiguous. */
 static void read_arguments(struct vectors *v, const struct cpu_kernel *kernel, void **arguments) {
     const uint64_t count = *(const uint64_t *)arguments[5];
-    v->worker = kernel->data;
-    v->row = v->worker->row;
+    v->loops = kernel->data;
+    v->row = v->loops->row;
     for (int k = 0; k < ARRAYS; k++)
         v->arrays[k] = (char *)(uintptr_t) * (const device_address *)arguments[k];
     v->n = *(const uint64_t *)arguments[3];
@@ -153,7 +153,7 @@ static void read_arguments(struct vectors *v, const struct cpu_kernel *kernel, v
 static void run_streamed(const struct vectors *v, const char *x, const char *y, char *out,
                          const int64_t *steps, uint64_t n) {
     double buffer[STREAMED]; /* of the widest type */
-    const int64_t size = (int64_t)v->worker->size;
+    const int64_t size = (int64_t)v->loops->size;
     for (uint64_t i = 0; i < n; i += STREAMED) {
         const uint64_t count = n - i < STREAMED ? n - i : STREAMED;
         const int64_t at = (int64_t)i * size;
@@ -166,7 +166,7 @@ static void run_streamed(const struct vectors *v, const char *x, const char *y, 
 static void run_range(const struct vectors *v, uint64_t begin, uint64_t count) {
     uint64_t at[DEVICE_AXES], left = begin;
     char *from[ARRAYS];
-    const int64_t size = (int64_t)v->worker->size;
+    const int64_t size = (int64_t)v->loops->size;
     memcpy(from, v->arrays, sizeof from);
     for (int axis = 0; axis < v->axes; axis++) {
         at[axis] = left % v->sizes[axis];
@@ -203,7 +203,7 @@ static enum status cpu_vector(struct device *device, const struct cpu_kernel *ke
     struct vectors v;
     read_arguments(&v, kernel, arguments);
     const uint64_t parts = (v.n + PART - 1) / PART;
-    const int threads = kernel->parallel ? threads_for(v.n, v.worker) : 1;
+    const int threads = kernel->parallel ? threads_for(v.n, v.loops) : 1;
     for (uint64_t first = 0; first < parts; first += PARTS_PER_POLL) {
         const uint64_t last = parts - first < PARTS_PER_POLL ? parts : first + PARTS_PER_POLL;
 #pragma omp parallel for num_threads(threads) if (threads > 1)
@@ -231,9 +231,9 @@ static enum status cpu_vector_simd(struct device *device, const struct cpu_kerne
                                    void **arguments) {
     struct vectors v;
     read_arguments(&v, kernel, arguments);
-    v.row = v.worker->simd[cpu_isa()];
-    v.stream = v.steps[0][OUT] == 1 && v.sizes[0] >= STREAMED && cpu_streams(v.n * v.worker->size);
-    return cpu_team_run(device, threads_for(v.n, v.worker), (v.n + PART - 1) / PART, part_task, &v);
+    v.row = v.loops->simd[cpu_isa()];
+    v.stream = v.steps[0][OUT] == 1 && v.sizes[0] >= STREAMED && cpu_streams(v.n * v.loops->size);
+    return cpu_team_run(device, threads_for(v.n, v.loops), (v.n + PART - 1) / PART, part_task, &v);
 }
 
 #define KERNEL_ROWS(op, type)                                                                    \

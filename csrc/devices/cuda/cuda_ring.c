@@ -21,7 +21,7 @@
  * halve the rate (stencils of 4 GiB: 21 of 37 GB/s). */
 enum { THREADS_IN = 8, THREADS_OUT = 12, THREADS_MOST = THREADS_OUT };
 
-struct copy {
+struct ring_copy {
     struct ring *ring;
     const char *from; /* NULL: from the GPU */
     char *to;
@@ -35,13 +35,13 @@ struct copy {
     int thread_count;
 };
 
-static size_t part_bytes(const struct copy *copy, size_t part) {
+static size_t part_bytes(const struct ring_copy *copy, size_t part) {
     const size_t left = copy->bytes - part * RING_PART_BYTES;
     return left < RING_PART_BYTES ? left : RING_PART_BYTES;
 }
 
 static void *copy_parts(void *state) {
-    struct copy *copy = state;
+    struct ring_copy *copy = state;
     for (;;) {
         pthread_mutex_lock(&copy->lock);
         while (!copy->stop && copy->taken == copy->allowed && copy->taken < copy->parts)
@@ -65,13 +65,13 @@ static void *copy_parts(void *state) {
 
 /* --- threads */
 
-static int threads_wanted(const struct copy *copy) {
+static int threads_wanted(const struct ring_copy *copy) {
     const int allowed = host_threads(), most = copy->from ? THREADS_IN : THREADS_OUT;
     const int count = allowed < most ? allowed : most;
     return copy->parts < (size_t)count ? (int)copy->parts : count;
 }
 
-static void start_threads(struct copy *copy) {
+static void start_threads(struct ring_copy *copy) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* the caller's thread handles signals */
@@ -82,7 +82,7 @@ static void start_threads(struct copy *copy) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static void allow(struct copy *copy, size_t allowed, bool stop) {
+static void allow(struct ring_copy *copy, size_t allowed, bool stop) {
     pthread_mutex_lock(&copy->lock);
     copy->allowed = allowed;
     copy->stop = stop;
@@ -90,7 +90,7 @@ static void allow(struct copy *copy, size_t allowed, bool stop) {
     pthread_mutex_unlock(&copy->lock);
 }
 
-static void end_threads(struct copy *copy) {
+static void end_threads(struct ring_copy *copy) {
     allow(copy, copy->allowed, true);
     for (int i = 0; i < copy->thread_count; i++)
         pthread_join(copy->threads[i], NULL);
@@ -98,7 +98,7 @@ static void end_threads(struct copy *copy) {
 
 /* --- the calling thread */
 
-static bool is_copied(struct copy *copy, size_t part) {
+static bool is_copied(struct ring_copy *copy, size_t part) {
     return atomic_load(&copy->copied[part % RING_PARTS]) == part + 1;
 }
 
@@ -131,7 +131,7 @@ static enum status send_part(struct queue *queue, struct staging *part, device_a
     return status ? status : cuda_staging_mark(queue, part);
 }
 
-static enum status send_all(struct queue *queue, struct copy *copy, device_address to) {
+static enum status send_all(struct queue *queue, struct ring_copy *copy, device_address to) {
     const struct timespec pause = {.tv_nsec = 10000};
     size_t sent = 0, allowed = 0;
     enum status status = STATUS_OK;
@@ -163,7 +163,7 @@ static enum status request_part(struct queue *queue, struct staging *part, devic
     return status ? status : cuda_staging_mark(queue, part);
 }
 
-static enum status receive_all(struct queue *queue, struct copy *copy, device_address from) {
+static enum status receive_all(struct queue *queue, struct ring_copy *copy, device_address from) {
     const struct timespec pause = {.tv_nsec = 10000};
     size_t requested = 0, arrived = 0, emptied = 0;
     enum status status = STATUS_OK;
@@ -212,7 +212,8 @@ static enum status take(struct queue *queue, struct ring *ring) {
 }
 
 /* Returns false if there are no threads. */
-static bool run(struct queue *queue, struct copy *copy, device_address there, enum status *status) {
+static bool run(struct queue *queue, struct ring_copy *copy, device_address there,
+                enum status *status) {
     struct ring *ring = &queue->gpu->rings[!copy->from];
     copy->ring = ring;
     copy->parts = (copy->bytes - 1) / RING_PART_BYTES + 1;
@@ -233,13 +234,13 @@ static bool run(struct queue *queue, struct copy *copy, device_address there, en
 
 bool cuda_ring_copy_in(struct queue *queue, device_address to, const void *from, size_t bytes,
                        enum status *status) {
-    struct copy copy = {.from = from, .bytes = bytes};
+    struct ring_copy copy = {.from = from, .bytes = bytes};
     return run(queue, &copy, to, status);
 }
 
 bool cuda_ring_copy_out(struct queue *queue, void *to, device_address from, size_t bytes,
                         enum status *status) {
-    struct copy copy = {.to = to, .bytes = bytes};
+    struct ring_copy copy = {.to = to, .bytes = bytes};
     return run(queue, &copy, from, status);
 }
 

@@ -233,16 +233,16 @@ static void put_dtype(struct key *key, PyObject *value) {
     Py_XDECREF((PyObject *)descr);
 }
 
-struct extent {
+struct byte_range {
     const char *low, *high;
 };
 
-static struct extent extent_of(PyArrayObject *array) {
-    struct extent extent = {PyArray_BYTES(array), PyArray_BYTES(array)};
+static struct byte_range extent_of(PyArrayObject *array) {
+    struct byte_range extent = {PyArray_BYTES(array), PyArray_BYTES(array)};
     for (int k = 0; k < PyArray_NDIM(array); k++) {
         const npy_intp reach = (PyArray_DIM(array, k) - 1) * PyArray_STRIDE(array, k);
         if (PyArray_DIM(array, k) == 0)
-            return (struct extent){extent.low, extent.low};
+            return (struct byte_range){extent.low, extent.low};
         if (reach < 0)
             extent.low += reach;
         else
@@ -263,13 +263,13 @@ static void put_out(struct key *key, PyObject *out, const char *kinds, PyObject 
         key->fails = true;
         return;
     }
-    const struct extent mine = extent_of((PyArrayObject *)out);
+    const struct byte_range mine = extent_of((PyArrayObject *)out);
     uint64_t relations = 'R';
     put_array(key, (PyArrayObject *)out);
     for (int k = 0; kinds[k]; k++) {
         if (kinds[k] != 'a' || !PyArray_CheckExact(arguments[k]))
             continue;
-        const struct extent other = extent_of((PyArrayObject *)arguments[k]);
+        const struct byte_range other = extent_of((PyArrayObject *)arguments[k]);
         const int overlaps = mine.low < other.high && other.low < mine.high;
         const int same =
             PyArray_BYTES((PyArrayObject *)out) == PyArray_BYTES((PyArrayObject *)arguments[k]);

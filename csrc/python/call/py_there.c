@@ -14,7 +14,7 @@ struct reach {
     int in_place; /* the output may be this input */
 };
 
-struct input {
+struct there_input {
     int argument;       /* or: */
     PyObject *constant; /* the View of an array that the plan owns; NULL: an argument */
     int is_number;
@@ -25,7 +25,7 @@ struct input {
 struct py_there {
     struct py_target target;
     struct ops_call call;
-    struct input inputs[OPS_INPUTS_MAX];
+    struct there_input inputs[OPS_INPUTS_MAX];
     struct reach reach;                       /* the output's */
     PyObject *device, *shape, *steps, *dtype; /* the last three: the result's */
     enum dtype result;
@@ -49,7 +49,7 @@ static int read_reach(PyObject *tuple, struct reach *reach) {
 /* (argument or View, offset, bytes, reach), or (argument, dtype) of a number. */
 static int read_input(const struct py_state *state, PyObject *tuple, unsigned i,
                       struct py_there *there) {
-    struct input *input = &there->inputs[i];
+    struct there_input *input = &there->inputs[i];
     PyObject *from, *reach;
     const char *number;
     Py_ssize_t offset, bytes;
@@ -228,7 +228,7 @@ void py_there_free(struct py_there *there) {
 bool py_there_reads(const struct py_there *there, const struct py_state *state,
                     PyObject *const *arguments, Py_ssize_t count) {
     for (unsigned i = 0; i < there->call.input_count; i++) {
-        const struct input *input = &there->inputs[i];
+        const struct there_input *input = &there->inputs[i];
         if (!input->constant && !input->is_number &&
             (input->argument >= count ||
              (PyObject *)Py_TYPE(arguments[input->argument]) != state->view_type))
@@ -243,7 +243,7 @@ bool py_there_reads(const struct py_there *there, const struct py_state *state,
 
 /* --- running them */
 
-struct running {
+struct there_run {
     struct ops_call call;
     union py_number numbers[OPS_INPUTS_MAX];
     struct py_streams streams;
@@ -286,16 +286,16 @@ static void add_stream(struct py_streams *streams, uint64_t stream, bool constan
 }
 
 /* The View of an input that is an array. */
-static PyObject *view_of(const struct input *input, PyObject *const *operands) {
+static PyObject *view_of(const struct there_input *input, PyObject *const *operands) {
     return input->constant ? input->constant : operands[input->argument];
 }
 
 /* Sets the inputs' addresses and values; returns 0 if these arrays or numbers do not fit. */
 static int place_inputs(const struct py_there *there, PyObject *const *arguments,
-                        PyObject *const *operands, struct running *run) {
+                        PyObject *const *operands, struct there_run *run) {
     struct ops_call *call = &run->call;
     for (unsigned i = 0; i < call->input_count; i++) {
-        const struct input *input = &there->inputs[i];
+        const struct there_input *input = &there->inputs[i];
         if (input->is_number) {
             if (!py_number_read(arguments[input->argument], input->number, &run->numbers[i]))
                 return 0;
@@ -339,13 +339,13 @@ static int settle(const struct py_there *there, PyObject *const *operands) {
 
 /* Enqueues the call; 0 if the output does not fit, -1 with an exception. */
 static int enqueue(const struct py_there *there, struct py_state *state, PyObject *const *operands,
-                   const struct py_view_items *out, struct running *run) {
+                   const struct py_view_items *out, struct there_run *run) {
     const struct py_queued queued = {&there->target, &run->call, &run->streams,
                                      there->result,  NULL,       there->passes};
     if (!fits(there, out, &there->reach) || out->read_only || out->waits)
         return 0;
     for (unsigned i = 0; i < run->call.input_count; i++) {
-        const struct input *input = &there->inputs[i];
+        const struct there_input *input = &there->inputs[i];
         if (!input->is_number &&
             !is_apart(&input->reach, items_of(view_of(input, operands))->address, &there->reach,
                       out->address))
@@ -361,7 +361,7 @@ static int enqueue(const struct py_there *there, struct py_state *state, PyObjec
 
 /* Waits for the result, and writes it to an array on the host. */
 static PyObject *to_host(const struct py_there *there, struct py_state *state, PyObject *out,
-                         struct running *run) {
+                         struct there_run *run) {
     union {
         unsigned char bytes[GPUOPT_ITEM_MAX];
         double alignment;
@@ -378,7 +378,7 @@ static PyObject *to_host(const struct py_there *there, struct py_state *state, P
 }
 
 static PyObject *into(const struct py_there *there, struct py_state *state, PyObject *out,
-                      PyObject *const *operands, struct running *run) {
+                      PyObject *const *operands, struct there_run *run) {
     const struct py_view_items *to = items_of(operands[there->out]);
     const bool silent = out == operands[there->out] || py_known_is_own(state, to->library);
     const int told = silent ? 0 : py_known_write(state, out);
@@ -390,7 +390,7 @@ static PyObject *into(const struct py_there *there, struct py_state *state, PyOb
 
 static PyObject *to_new_array(const struct py_there *there, struct py_state *state,
                               const struct py_view_items *first, PyObject *view,
-                              PyObject *const *operands, struct running *run) {
+                              PyObject *const *operands, struct there_run *run) {
     const struct py_new given = {there->shape, there->steps, there->dtype, there->made,
                                  &there->target};
     struct py_view_items to;
@@ -412,7 +412,7 @@ static PyObject *to_new_array(const struct py_there *there, struct py_state *sta
 
 PyObject *py_there_run(const struct py_there *there, struct py_state *state,
                        PyObject *const *arguments, PyObject *const *operands) {
-    struct running run = {.call = there->call};
+    struct there_run run = {.call = there->call};
     PyObject *first = NULL;
     if (!place_inputs(there, arguments, operands, &run))
         return NULL;

@@ -15,19 +15,19 @@ const struct sim_texel_format sim_texel_formats[] = {{4, 0, 0},  {4, 0, 1},  {4,
 
 /* ---- objects ---- */
 
-struct extents {
+struct texture_extents {
     uint32_t of[3];
 };
 
-static struct extents level_extents(const struct sim_texture *t, unsigned level) {
-    struct extents e = {{t->width >> level, t->height >> level, t->depth >> level}};
+static struct texture_extents level_extents(const struct sim_texture *t, unsigned level) {
+    struct texture_extents e = {{t->width >> level, t->height >> level, t->depth >> level}};
     for (int i = 0; i < 3; i++)
         e.of[i] += !e.of[i];
     return e;
 }
 
 static uint64_t level_bytes(const struct sim_texture *t, unsigned level) {
-    const struct extents e = level_extents(t, level);
+    const struct texture_extents e = level_extents(t, level);
     return (uint64_t)e.of[0] * e.of[1] * e.of[2] * t->layers * sim_texel_bytes(t);
 }
 
@@ -121,7 +121,7 @@ struct reads {
 struct plane {
     const struct sim_texture *t;
     const uint8_t *data;
-    struct extents size;
+    struct texture_extents size;
     int outside; /* as in struct sim_texture; wrapping and mirroring need normalized coordinates */
     int as_float, unscaled; /* unscaled: a fraction's integer, as a float */
     struct reads *reads;    /* NULL: not recorded */
@@ -590,7 +590,7 @@ static int note_reads(struct sim_request *l, const struct sim_texture *const *te
     for (uint32_t m = l->mask; m; m &= m - 1) {
         const uint32_t lane = (uint32_t)__builtin_ctz(m);
         const struct sim_texture *t = textures[lane];
-        const struct extents size = level_extents(t, 0);
+        const struct texture_extents size = level_extents(t, 0);
         int64_t at[3] = {0};
         if (!t->writable || t->levels > 1 || t->cube) {
             l->mask &= ~(1u << lane);

@@ -28,12 +28,12 @@ enum { LEAST_ENTRIES = 1024 };
 enum path { BY_L1, PAST_L1, STORE, ATOMIC, TEXTURE };
 
 /* A line of 128 bytes of one request; `first` begins a request. */
-struct entry {
+struct cached_line {
     uint64_t line : 32, pc : 19, sectors : 4, path : 3, first : 1, warp : 5;
 };
 
 struct sim_log {
-    struct entry *entries; /* in order of time; once the block has ended, warp by warp */
+    struct cached_line *entries; /* in order of time; once the block has ended, warp by warp */
     uint32_t count, capacity;
     size_t ends[SIM_MAX_WARPS]; /* entries of a warp; once the block has ended, where they end */
     int lost;                   /* out of memory */
@@ -119,7 +119,7 @@ static size_t cache_take(struct cache *c, uint32_t line, uint32_t *dirty) {
 /* ---- a launch ---- */
 
 struct cursor { /* a warp's entries that are left */
-    const struct entry *at, *end;
+    const struct cached_line *at, *end;
 };
 
 struct multiprocessor {
@@ -224,7 +224,7 @@ int sim_caches_open(struct sim_run *run) {
     }
     c->wave = (uint64_t)run->preset->sm_count * run->occupancy.blocks_per_sm;
     const uint64_t blocks = c->wave < run->total_blocks ? c->wave : run->total_blocks;
-    c->most = (size_t)(LOG_BYTES / sizeof(struct entry) / (blocks * run->warps_per_block));
+    c->most = (size_t)(LOG_BYTES / sizeof(struct cached_line) / (blocks * run->warps_per_block));
     c->most = c->most < LEAST_ENTRIES ? LEAST_ENTRIES : c->most;
     c->lines_only = run->preset->coalescing == SIM_COALESCE_LINES;
     c->pairs = run->preset->cc >= AMPERE;
@@ -284,21 +284,21 @@ void sim_caches_line(struct sim_worker *w, uint32_t warp, uint32_t pc, uint64_t 
     line -= c->base;
     if (line >= c->lines || pc >= PCS || log->ends[warp] >= c->most)
         return;
-    struct entry *entries =
+    struct cached_line *entries =
         sim_grow(NULL, log->entries, &log->capacity, log->count + 1, sizeof *entries);
     if (!entries) {
         log->lost = 1;
         return;
     }
     log->entries = entries;
-    log->entries[log->count++] = (struct entry){(uint32_t)line,   pc & (PCS - 1), sectors & WHOLE,
-                                                c->paths[pc] & 7, first != 0,     warp & 31};
+    log->entries[log->count++] = (struct cached_line){
+        (uint32_t)line, pc & (PCS - 1), sectors & WHOLE, c->paths[pc] & 7, first != 0, warp & 31};
     log->ends[warp]++;
 }
 
 /* Orders a block's entries by warp, and in each by time. */
 static int sort_by_warp(struct sim_log *log) {
-    struct entry *sorted = malloc((log->count + 1) * sizeof *sorted);
+    struct cached_line *sorted = malloc((log->count + 1) * sizeof *sorted);
     size_t at[SIM_MAX_WARPS], sum = 0;
     if (!sorted)
         return 0;
@@ -340,7 +340,7 @@ static uint32_t fill(struct sim_caches *c, uint32_t line, uint32_t missed, uint3
 }
 
 /* Sectors that arrive at L2. */
-static enum level reach_l2(struct sim_caches *c, const struct entry *e, uint32_t sectors) {
+static enum level reach_l2(struct sim_caches *c, const struct cached_line *e, uint32_t sectors) {
     struct sim_cached *count = &c->counts[e->pc];
     const int writes = e->path == STORE || e->path == ATOMIC;
     const uint32_t fresh = sectors & ~c->seen[e->line];
@@ -368,7 +368,7 @@ static enum level reach_l2(struct sim_caches *c, const struct entry *e, uint32_t
 
 /* A read by a cache of the multiprocessor: L2 gets what misses. */
 static enum level read_cached(struct sim_caches *c, const struct multiprocessor *m,
-                              struct cache *cache, const struct entry *e) {
+                              struct cache *cache, const struct cached_line *e) {
     uint32_t dropped;
     if (!cache->sets)
         return reach_l2(c, e, e->sectors);
@@ -390,7 +390,7 @@ static enum level read_cached(struct sim_caches *c, const struct multiprocessor 
 /* Writes through. A line in L1 keeps its sectors, with the new values; Fermi evicts it. Since Volta
  * stores allocate lines, too. */
 static void write_through(struct sim_caches *c, const struct multiprocessor *m, struct cache *l1,
-                          const struct entry *e) {
+                          const struct cached_line *e) {
     size_t at = l1->sets ? cache_find(l1, e->line) : SIZE_MAX;
     if (at != SIZE_MAX && c->lines_only)
         l1->states[at] = 0;
@@ -408,7 +408,7 @@ static void write_through(struct sim_caches *c, const struct multiprocessor *m, 
 }
 
 static enum level replay_line(struct sim_caches *c, struct multiprocessor *m,
-                              const struct entry *e) {
+                              const struct cached_line *e) {
     c->counts[e->pc].l1_sectors += sim_lanes_in(e->sectors);
     switch (e->path) {
     case BY_L1:

@@ -10,23 +10,23 @@
 #include <string.h>
 
 /* Room for one block on a multiprocessor. */
-struct slot {
+struct block_slot {
     uint64_t free_at;
     uint64_t index; /* index / sm_count: slot on a multiprocessor; index % sm_count: the
                        multiprocessor */
 };
 
-static int earlier(const struct slot *a, const struct slot *b) {
+static int earlier(const struct block_slot *a, const struct block_slot *b) {
     return a->free_at != b->free_at ? a->free_at < b->free_at : a->index < b->index;
 }
 
-static void sift_down(struct slot *heap, uint64_t count) {
+static void sift_down(struct block_slot *heap, uint64_t count) {
     for (uint64_t i = 0, child; (child = 2 * i + 1) < count; i = child) {
         if (child + 1 < count && earlier(&heap[child + 1], &heap[child]))
             child++;
         if (!earlier(&heap[child], &heap[i]))
             return;
-        struct slot kept = heap[i];
+        struct block_slot kept = heap[i];
         heap[i] = heap[child];
         heap[child] = kept;
     }
@@ -58,7 +58,7 @@ int sim_occupancy_achieved(const struct sim_run *run, double *achieved, struct s
                                                                        : run->duration_capacity,
                    count = places < blocks ? places : blocks;
     uint64_t busy = 0, last = 0, used = 0;
-    struct slot *heap = calloc((size_t)count + 1, sizeof *heap);
+    struct block_slot *heap = calloc((size_t)count + 1, sizeof *heap);
     uint64_t *ends = calloc((size_t)sms, sizeof *ends);
     const int made = heap && ends;
     *achieved = 0;

@@ -94,16 +94,16 @@ static void join_readers(const struct view *v, const struct sim_race_cell *c,
 }
 
 /* A cell of a word or of a byte; NULL: no room. */
-struct slot {
+struct cell_slot {
     uint64_t *cell;
     uint16_t *pc;
 };
 
-static uint64_t get(struct slot s) { return __atomic_load_n(s.cell, __ATOMIC_RELAXED); }
+static uint64_t get(struct cell_slot s) { return __atomic_load_n(s.cell, __ATOMIC_RELAXED); }
 
 /* Blocks on other host threads may change a cell meanwhile: one of the two remains, as if they came
  * one after the other. */
-static void put(struct slot s, uint64_t cell, uint16_t pc) {
+static void put(struct cell_slot s, uint64_t cell, uint16_t pc) {
     __atomic_store_n(s.cell, cell, __ATOMIC_RELAXED);
     __atomic_store_n(s.pc, pc, __ATOMIC_RELAXED);
 }
@@ -120,8 +120,8 @@ static uint64_t after_byte(const struct sim_region *region, uint64_t word, uint3
 }
 
 /* make: allocates the page if it is missing. */
-static struct slot in_pages(const struct view *v, struct sim_region *region, uint64_t at,
-                            int make) {
+static struct cell_slot in_pages(const struct view *v, struct sim_region *region, uint64_t at,
+                                 int make) {
     struct sim_gpu *gpu = v->w->run->gpu;
     struct sim_cells **entry = &region->pages[at / SIM_CELLS_A_PAGE],
                      *page = __atomic_load_n(entry, __ATOMIC_ACQUIRE), *none = NULL;
@@ -131,7 +131,7 @@ static struct slot in_pages(const struct view *v, struct sim_region *region, uin
         if (__atomic_add_fetch(&gpu->page_bytes, bytes, __ATOMIC_RELAXED) > most ||
             !(page = calloc(1, bytes))) {
             __atomic_sub_fetch(&gpu->page_bytes, bytes, __ATOMIC_RELAXED);
-            return (struct slot){NULL, NULL};
+            return (struct cell_slot){NULL, NULL};
         }
         if (!__atomic_compare_exchange_n(entry, &none, page, 0, __ATOMIC_ACQ_REL,
                                          __ATOMIC_ACQUIRE)) {
@@ -140,13 +140,13 @@ static struct slot in_pages(const struct view *v, struct sim_region *region, uin
             page = none;
         }
     }
-    return page ? (struct slot){page->cells + in_page, page->pcs + in_page}
-                : (struct slot){NULL, NULL};
+    return page ? (struct cell_slot){page->cells + in_page, page->pcs + in_page}
+                : (struct cell_slot){NULL, NULL};
 }
 
 static void put_after(const struct view *v, struct sim_region *region, uint64_t at, uint64_t cell,
                       uint16_t pc) {
-    const struct slot after = in_pages(v, region, at, cell != 0);
+    const struct cell_slot after = in_pages(v, region, at, cell != 0);
     if (!after.cell)
         return;
     put(after, cell, pc);
@@ -157,7 +157,7 @@ static void put_after(const struct view *v, struct sim_region *region, uint64_t 
 /* The launch's reads after a write: no bytes if there are none. */
 static struct sim_race_cell reads_after(const struct view *v, struct sim_region *region,
                                         uint64_t at) {
-    const struct slot after = in_pages(v, region, at, 0);
+    const struct cell_slot after = in_pages(v, region, at, 0);
     const uint64_t read = after.cell ? get(after) : 0;
     return read >> 56 == v->launch ? unpack_global(read, *after.pc) : (struct sim_race_cell){0};
 }
@@ -165,7 +165,7 @@ static struct sim_race_cell reads_after(const struct view *v, struct sim_region 
 /* ---- one access ---- */
 
 /* To a word or a byte with its two cells. */
-static int global_cell(const struct view *v, struct sim_region *region, struct slot cell,
+static int global_cell(const struct view *v, struct sim_region *region, struct cell_slot cell,
                        uint64_t after, struct sim_race_cell mine) {
     const uint64_t old = get(cell);
     const struct sim_race_cell reads = reads_after(v, region, after);
@@ -212,7 +212,7 @@ static int exceeds(const struct view *v, const struct sim_race_cell *c,
 static int split(const struct view *v, struct sim_region *region, uint64_t word,
                  const struct sim_race_cell *c, const struct sim_race_cell *reads) {
     for (uint32_t b = 0; b < 4; b++) {
-        const struct slot slot = in_pages(v, region, by_byte(region, word, b), 1);
+        const struct cell_slot slot = in_pages(v, region, by_byte(region, word, b), 1);
         const struct sim_race_cell one = byte_cell(c, b), read = byte_cell(reads, b);
         if (!slot.cell)
             return 0;
@@ -226,27 +226,27 @@ static int split(const struct view *v, struct sim_region *region, uint64_t word,
 }
 
 static int global_usual_slot(const struct view *v, const struct sim_region *region,
-                             struct slot cell, uint32_t lane);
+                             struct cell_slot cell, uint32_t lane);
 
 static int global_bytes(const struct view *v, struct sim_region *region, uint64_t word,
                         const struct sim_race_cell *mine) {
     for (uint32_t m = mine->bytes; m; m &= m - 1) {
         const uint32_t b = (uint32_t)__builtin_ctz(m);
-        const struct slot cell = in_pages(v, region, by_byte(region, word, b), 0);
+        const struct cell_slot cell = in_pages(v, region, by_byte(region, word, b), 0);
         const struct sim_race_cell one = byte_cell(mine, b);
         if (cell.cell && !global_usual_slot(v, region, cell, one.lane) &&
             global_cell(v, region, cell, after_byte(region, word, b), one))
             return 1;
     }
     if (v->writes && !v->atomic && mine->bytes == 15) /* one cell suffices again */
-        put((struct slot){&region->cells[word], &region->pcs[word]}, pack_global(mine, v->launch),
-            v->pc);
+        put((struct cell_slot){&region->cells[word], &region->pcs[word]},
+            pack_global(mine, v->launch), v->pc);
     return 0;
 }
 
 static int global_word(const struct view *v, struct sim_region *region, uint64_t word,
                        const struct sim_race_cell *mine) {
-    const struct slot cell = {&region->cells[word], &region->pcs[word]};
+    const struct cell_slot cell = {&region->cells[word], &region->pcs[word]};
     const uint64_t old = __atomic_load_n(cell.cell, __ATOMIC_ACQUIRE);
     if (old >> 56 == v->launch) {
         if ((old & G_UNIT) == G_UNIT)
@@ -352,7 +352,7 @@ static int global_row(const struct view *v, struct sim_region *region, uint64_t 
 static int global_uniform(const struct view *v, struct sim_region *region, uint64_t word,
                           uint32_t last_lane) {
     for (uint64_t end = word + v->a->bytes / 4; word < end; word++) {
-        const struct slot cell = {&region->cells[word], &region->pcs[word]};
+        const struct cell_slot cell = {&region->cells[word], &region->pcs[word]};
         uint64_t bad, old = get(cell), made;
         made = global_usual(old, v->mine | (uint64_t)last_lane << G_LANE_SHIFT | G_MANY, 0,
                             v->alone, &bad);
@@ -369,7 +369,7 @@ static int global_uniform(const struct view *v, struct sim_region *region, uint6
 static int part_usual(const struct view *v, struct sim_region *region, uint64_t offset,
                       uint32_t lane) {
     const uint32_t bytes = v->a->bytes, at = offset & 3;
-    const struct slot cell = {&region->cells[offset / 4], &region->pcs[offset / 4]};
+    const struct cell_slot cell = {&region->cells[offset / 4], &region->pcs[offset / 4]};
     const uint64_t old = get(cell);
     uint64_t mine = (v->mine & ~G_BYTES) | (uint64_t)((1u << bytes) - 1) << at |
                     (uint64_t)bytes << 4 |
@@ -398,7 +398,7 @@ static int part_usual(const struct view *v, struct sim_region *region, uint64_t 
 /* The common case of one lane's access to a whole word, or to a byte with cells of its own. Returns
  * 0 if it is another. */
 static inline int global_usual_slot(const struct view *v, const struct sim_region *region,
-                                    struct slot cell, uint32_t lane) {
+                                    struct cell_slot cell, uint32_t lane) {
     if (v->writes && region->any_after)
         return 0;
     const uint64_t old = get(cell), mine = v->mine + ((uint64_t)lane << G_LANE_SHIFT);
@@ -437,7 +437,7 @@ static int global_lanes(const struct view *v, uint32_t mask) {
             continue;
         }
         for (uint64_t word = offset / 4; word < (offset + a->bytes) / 4; word++) {
-            const struct slot cell = {&region->cells[word], &region->pcs[word]};
+            const struct cell_slot cell = {&region->cells[word], &region->pcs[word]};
             if (SIM_LIKELY(global_usual_slot(v, region, cell, lane)))
                 continue;
             const struct sim_race_cell c = cell_of(v, lane, 4, 0);

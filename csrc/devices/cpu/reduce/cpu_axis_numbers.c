@@ -11,10 +11,6 @@ CPU_COMPACT
 #define ROW_LEAF LEAF
 #define ROW_FEW FEW
 
-struct complex_single {
-    float real, imag;
-};
-
 /* --- sums; `key` masks an element when it is widened: all bits for unsigned, -1 for signed ones */
 
 #define LOAD(x) ((NARROW)((NARROW)(x) & (NARROW)key))

@@ -12,10 +12,6 @@
 
 /* --- types: type_<dtype>, and LOAD_<dtype>(acc, x), an element as an accumulator */
 
-struct complex_single {
-    float real, imag;
-};
-
 typedef uint8_t type_bool;
 typedef int8_t type_int8;
 typedef int16_t type_int16;
