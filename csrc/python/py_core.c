@@ -176,6 +176,9 @@ static PyMethodDef module_methods[] = {
     {"kernel_ptx", py_kernel_ptx, METH_VARARGS,
      "kernel_ptx($module, symbol, target, /)\n--\n\n"
      "Return an embedded kernel's PTX, a module of its own, for compute capability target / 10."},
+    {"walk", py_walk, METH_VARARGS,
+     "walk($module, code, times, warps, loads, constants, /)\n--\n\n"
+     "Return the clocks of a block's longest warp through machine code."},
     {"ptx_entries", py_ptx_entries, METH_O,
      "ptx_entries($module, ptx, /)\n--\n\n"
      "The kernels of PTX, as bytes, and their parameters: {name: [(type, bytes), ...]}."},

@@ -364,6 +364,10 @@ int py_module_add(PyObject *module);
 PyObject *py_rungs(PyObject *module, PyObject *family);
 PyObject *py_close_idle(PyObject *module, PyObject *nothing);
 PyObject *py_sim_progress(PyObject *module, PyObject *nothing);
+
+/* --- py_walk.c */
+
+PyObject *py_walk(PyObject *module, PyObject *arguments);
 PyObject *py_sim_traffic(PyObject *module, PyObject *nothing);
 PyObject *py_presets(PyObject *module, PyObject *nothing);
 PyObject *py_probes(PyObject *module, PyObject *nothing);

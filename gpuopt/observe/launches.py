@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gpuopt.catalog.devices import device as describe_device
-from gpuopt.observe.counters import RATIOS, Counters, share
+from gpuopt.observe.counters import NAMES, RATIOS, Counters, share
 from gpuopt.observe.scoreboard import Sample, sample_of
 from gpuopt.util import serialise, texts
 from gpuopt.util.table import Column, Table
@@ -43,6 +46,11 @@ class Statement:
         self.text, self.file, self.line, self.ptx_line = text, file, line, ptx_line
         self._values = values
         self._counters: Counters | None = None
+
+    @property
+    def values(self) -> bytes:
+        """The counters as 64-bit integers, in the order of `counters.NAMES`."""
+        return self._values
 
     @property
     def counters(self) -> Counters:
@@ -292,6 +300,27 @@ class Launch:
         """Multiprocessors that have a block to run, and all of the GPU."""
         every = describe_device(self.device).multiprocessors if self.device else prod(self.grid)
         return min(prod(self.grid), every), every
+
+    @cached_property
+    def _table(self) -> dict[str, np.ndarray]:
+        values = np.frombuffer(b"".join(each.values for each in self.statements), np.uint64)
+        return dict(zip(NAMES, values.reshape(-1, len(NAMES)).T.astype(np.int64), strict=True))
+
+    def column(self, name: str) -> np.ndarray:
+        """Return a counter of all statements, int64, in the order of `statements`."""
+        return self._table[name]
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The statements' texts."""
+        return tuple(each.text for each in self.statements)
+
+    @cached_property
+    def executed(self) -> dict[int, int]:
+        """How many warps executed the first statement of each line of the PTX."""
+        counts = self.column("warp_instructions").tolist()
+        lines = [each.ptx_line for each in self.statements]
+        return dict(zip(reversed(lines), reversed(counts), strict=True))
 
     def record(self) -> dict[str, Any]:
         """Return a flat dict of the launch, its counters and ratios, for pandas."""

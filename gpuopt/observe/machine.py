@@ -17,12 +17,13 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from statistics import median
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from gpuopt import _core
 from gpuopt.jit import cache
@@ -44,6 +45,7 @@ _PIPES = {
     "issue": ("U", "BRA", "EXIT", "BAR", "BSYNC", "BSSY", "WARPSYNC", "NOP", "RET", "CALL",
               "MEMBAR", "S2R", "CS2R", "DEPBAR", "R2UR", "ERRBAR", "YIELD", "BREAK", "NANOSLEEP"),
 }  # fmt: skip
+PIPES = (*_PIPES, "integer")
 # Instructions that a PTX statement has one of, so that their copies tell of unrolling.
 _ANCHORS = re.compile(
     r"LD[GSL]|ST[GSL]?\b|ATOM|RED|TEX|BAR|FFMA|FADD|FMUL|DFMA|DADD|DMUL|MUFU|SHFL"
@@ -109,23 +111,61 @@ class Machine:
     code: tuple[MachineInstruction, ...]
 
     @cached_property
-    def places(self) -> tuple[list[tuple[int, Counter[int]]], list[tuple[int, list[int]]]]:
-        """The statements' instructions of each name: line and copies by block, or the blocks.
+    def lines(self) -> np.ndarray:
+        """The PTX lines that have instructions, in order."""
+        return np.unique([each.line for each in self.code])
 
-        A statement has one instruction of a name in the first list, one or several in the second.
-        """
-        found: dict[tuple[str, int], list[int]] = {}
-        for each in self.code:
-            found.setdefault((each.name.partition(".")[0], each.line), []).append(each.block)
-        anchored = [
-            (line, Counter(blocks))
-            for (name, line), blocks in found.items()
-            if _ANCHORS.match(name)
+    @cached_property
+    def line_index(self) -> dict[int, int]:
+        """The index in `lines` by line."""
+        return {line: at for at, line in enumerate(self.lines.tolist())}
+
+    @cached_property
+    def line_at(self) -> np.ndarray:
+        """The index in `lines` of each instruction's."""
+        return np.searchsorted(self.lines, [each.line for each in self.code])
+
+    @cached_property
+    def block_at(self) -> np.ndarray:
+        """The basic block of each instruction."""
+        return np.array([each.block for each in self.code], int)
+
+    @cached_property
+    def pipes(self) -> np.ndarray:
+        """The index in `PIPES` of each instruction's."""
+        return np.array([PIPES.index(pipe_of(each.name)) for each in self.code], int)
+
+    @cached_property
+    def shared(self) -> tuple[np.ndarray, np.ndarray]:
+        """The indices of accesses to shared memory, but of LDSM, and each one's words."""
+        found = [
+            (at, words(each.name))
+            for at, each in enumerate(self.code)
+            if each.name.startswith(("LDS", "STS")) and not each.name.startswith("LDSM")
         ]
-        others = [
-            (line, blocks) for (name, line), blocks in found.items() if not _ANCHORS.match(name)
-        ]
-        return anchored, others
+        at, width = zip(*found, strict=True) if found else ((), ())
+        return np.array(at, int), np.array(width, float)
+
+    def named(self, *heads: str) -> np.ndarray:
+        """Return a mask of the instructions whose names begin so."""
+        return self.derived(
+            heads, lambda: np.array([each.name.startswith(heads) for each in self.code], bool)
+        )
+
+    def derived(self, name: Any, make: Callable[[], Any]) -> Any:
+        """Return what `make` returns, which is called once for each name."""
+        if name not in self._derived:
+            self._derived[name] = make()
+        return self._derived[name]
+
+    @cached_property
+    def _derived(self) -> dict[Any, Any]:
+        return {}
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The way from statements' counts to blocks'."""
+        return _plan(self)
 
     @cached_property
     def loops(self) -> list[tuple[int, int]]:
@@ -142,6 +182,71 @@ class Machine:
     def innermost(self) -> dict[int, tuple[int, int] | None]:
         """The innermost loop of each block."""
         return {each.block: _innermost(each.block, self.loops) for each in self.code}
+
+
+class Plan(NamedTuple):
+    """How the blocks' executions follow from those of the statements.
+
+    Attributes
+    ----------
+    places : list of (int, Counter)
+        The line and the copies by block of each instruction that a statement has one of, where
+        some copies are in a loop.
+    lines, blocks, copies : ndarray
+        The same where none is, for each block: the index of the line, the block, all copies.
+    loops : ndarray
+        By block the index of its innermost loop, from 1; 0: none.
+    known : ndarray
+        The blocks that have such instructions or are never executed; the first ones of `loops`.
+    rest, rest_lines, parts : ndarray
+        The other blocks' instructions: block, the index of the line, the blocks that have some.
+    """
+
+    places: list[tuple[int, Counter[int]]]
+    lines: np.ndarray
+    blocks: np.ndarray
+    copies: np.ndarray
+    loops: np.ndarray
+    known: np.ndarray
+    rest: np.ndarray
+    rest_lines: np.ndarray
+    parts: np.ndarray
+
+
+def _plan(machine: Machine) -> Plan:
+    index = machine.line_index
+    found: dict[tuple[str, int], list[int]] = {}
+    for each in machine.code:
+        found.setdefault((each.name.partition(".")[0], each.line), []).append(each.block)
+    anchored = [
+        (line, Counter(blocks)) for (name, line), blocks in found.items() if _ANCHORS.match(name)
+    ]
+    turning = {
+        block for first, last in machine.loops for block in range(first, last + 1)
+    }  # in a loop
+    places = [(line, each) for line, each in anchored if len(each) > 1 and turning & set(each)]
+    plain = [
+        (index[line], block, sum(each.values()))
+        for line, each in anchored
+        if not (len(each) > 1 and turning & set(each))
+        for block in each
+    ]
+    known = {block for _, each in anchored for block in each} | machine.slow
+    rest = sorted(
+        (block, index[line], len(set(blocks)))
+        for (name, line), blocks in found.items()
+        if not _ANCHORS.match(name)
+        for block in blocks
+        if block not in known
+    )
+    number = {loop: at for at, loop in enumerate(dict.fromkeys(machine.loops), 1)}
+    innermost = machine.innermost
+    loops = np.zeros(max(innermost, default=0) + 1, int)
+    for block, loop in innermost.items():
+        loops[block] = number[loop] if loop else 0
+    columns = [np.array([each[at] for each in plain], int) for at in range(3)]
+    others = [np.array([each[at] for each in rest], int) for at in range(3)]
+    return Plan(places, *columns, loops, np.array(sorted(known), int), *others)
 
 
 @lru_cache(1 << 10)
@@ -338,7 +443,7 @@ def _innermost(block: int, loops: Sequence[tuple[int, int]]) -> tuple[int, int] 
     return min(around, key=lambda each: each[1] - each[0], default=None)
 
 
-def executions(machine: Machine, counts: Mapping[int, int]) -> list[float]:
+def executions(machine: Machine, counts: Mapping[int, int]) -> np.ndarray:
     """Return how often each instruction was executed, in warps.
 
     Parameters
@@ -347,27 +452,26 @@ def executions(machine: Machine, counts: Mapping[int, int]) -> list[float]:
     counts : mapping of int to int
         By line of the PTX, how often its statement was executed.
     """
-    anchored, several = machine.places
-    entered = max((counts.get(each.line, 0) for each in machine.code if not each.block), default=0)
-    votes: dict[int, list[float]] = {}
-    others: dict[int, list[float]] = {}
-    for line, copies in anchored:
+    plan = machine.plan
+    counted = np.array([counts.get(line, 0) for line in machine.line_index], float)
+    entered = float(counted[machine.line_at[machine.block_at == 0]].max(initial=0))
+    found = np.zeros(len(plan.loops))
+    np.maximum.at(found, plan.blocks, counted[plan.lines] / plan.copies)
+    for line, copies in plan.places:
         for block, each in _spread(counts.get(line, 0), copies, machine.loops, entered).items():
-            votes.setdefault(block, []).append(each)
-    for line, blocks in several:
-        times = counts.get(line, 0) / len(set(blocks))
-        for block in blocks:
-            others.setdefault(block, []).append(times)
-    found = {block: max(each) for block, each in votes.items()}  # guarded ones are issued, too
-    found |= dict.fromkeys(machine.slow, 0.0)
-    turns: dict[tuple[int, int] | None, float] = {None: entered}
-    for block, count in found.items():
-        if loop := machine.innermost[block]:
-            turns[loop] = max(turns.get(loop, 0.0), count)
-    for block, each in others.items():  # they run as often as their loop turns, at most
-        most = turns.get(machine.innermost[block], math.inf)
-        found.setdefault(block, min(median(each), most))
-    return [found[each.block] for each in machine.code]
+            found[block] = max(found[block], each)  # guarded ones are issued, too
+    found[list(machine.slow)] = 0.0
+    turns = np.full(plan.loops.max(initial=0) + 1, -1.0)
+    np.maximum.at(turns, plan.loops[plan.known], found[plan.known])
+    turns[turns < 0] = math.inf
+    turns[0] = entered
+    blocks, starts, sizes = np.unique(plan.rest, return_index=True, return_counts=True)
+    values = counted[plan.rest_lines] / plan.parts
+    values = values[np.lexsort((values, plan.rest))]
+    medians = (values[starts + (sizes - 1) // 2] + values[starts + sizes // 2]) / 2
+    # They run as often as their loop turns, at most.
+    found[blocks] = np.minimum(medians, turns[plan.loops[blocks]])
+    return found[machine.block_at]
 
 
 def _spread(

@@ -18,6 +18,7 @@ import numpy as np
 from gpuopt.catalog.figures import Figures
 
 EVENTS = 8192  # of a sampled block
+KINDS = 8  # of warps that a block may have, else all are taken for one
 SHARED, FULL = 2, 0xFFFFFFFF  # enum sim_trace_space, and all lanes
 PTX_LINE = 4  # of the fields of an instruction of a trace
 
@@ -165,17 +166,31 @@ class Sample(NamedTuple):
     shared_words: dict[int, tuple[int, int]]
     lines: tuple[int, ...] = ()
 
-    def counts(self, coupled: bool) -> tuple[dict[int, int], int]:
-        """Return by line of the PTX how often a warp executed it, and the longest warp's steps.
+    def counts(self, coupled: bool) -> tuple[list[dict[int, int]], list[int], int]:
+        """Return how often the warps executed each line of the PTX.
 
-        The counts are those of the warp with most instructions; where barriers couple the warps,
-        those of the warp that executed the line most often: all others wait for it.
+        Returns
+        -------
+        counts : list of dict
+            By line, for each kind of warp; without `coupled` for the longest warp alone.
+        kinds : list of int
+            The kind of each warp.
+        steps : int
+            The longest warp's instructions.
         """
-        by_warp = np.zeros((int(self.warp.max(initial=0)) + 1, len(self.lines)), np.int64)
-        np.add.at(by_warp, (self.warp, self.instruction), 1)
+        warps, lines = int(self.warp.max(initial=0)) + 1, len(self.lines)
+        at = self.warp.astype(np.int64) * lines + self.instruction
+        by_warp = np.bincount(at, minlength=warps * lines).reshape(warps, lines)
         steps = by_warp.sum(1)
-        chosen = by_warp.max(0) if coupled else by_warp[steps.argmax()]
-        return dict(zip(self.lines, chosen.tolist(), strict=True)), int(steps.max())
+        kinds, chosen = [0] * warps, by_warp[[steps.argmax()]]
+        if coupled:
+            known: dict[bytes, int] = {}
+            kinds = [known.setdefault(each.tobytes(), len(known)) for each in by_warp]
+            chosen = by_warp[[kinds.index(kind) for kind in range(len(known))]]
+            if len(known) > KINDS:  # as if all did what some do
+                chosen, kinds = by_warp.max(0)[None], [0] * len(by_warp)
+        counts = [dict(zip(self.lines, each, strict=True)) for each in chosen.tolist()]
+        return counts, kinds, int(steps.max())
 
 
 def sample_of(told: dict[str, Any] | None) -> Sample | None:

@@ -19,14 +19,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import ceil, prod
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from gpuopt.catalog.figures import Figures
 from gpuopt.models import occupancy
 from gpuopt.observe import machine
-from gpuopt.observe.counters import Counters
-from gpuopt.observe.inorder import queue_of, walked
+from gpuopt.observe.inorder import QUEUES, walked
 from gpuopt.observe.launches import Launch
 from gpuopt.observe.scoreboard import Sample, critical_path, fused, kind_of, parse, slots
 
@@ -41,7 +43,16 @@ FERMI, KEPLER, MAXWELL, VOLTA, AMPERE = 20, 30, 50, 70, 80  # compute capability
 WARP, SECTOR = 32, 32
 _MEMORY = ("global", "shared", "local", "texture", "memory")
 
-Code = tuple[tuple[machine.MachineInstruction, float], ...]  # with its executions by warps
+
+class Code(NamedTuple):
+    """A launch's machine code, and how many warps executed each instruction."""
+
+    machine: machine.Machine
+    times: np.ndarray
+
+    def executed(self, *heads: str) -> float:
+        """Return the executions of all instructions whose names begin so."""
+        return float(self.times[self.machine.named(*heads)].sum())
 
 
 def pnorm(values: Iterable[float], p: float) -> float:
@@ -64,24 +75,20 @@ class Demand:
     uncached_bytes: float = 0.0  # of L2, if L1 kept nothing
 
 
-def _instructions(launch: Launch, row: dict[str, Any], figures: Figures, code: Code) -> float:
+def _instructions(
+    launch: Launch, row: dict[str, Any], figures: Figures, code: Code | None
+) -> float:
     """Return the clocks of the busiest of issue and the pipes."""
     capability = row["compute_capability"]
-    pipes: dict[str, float] = {}
     if code:
-        for each, count in code:
-            kind = machine.pipe_of(each.name)
-            pipes[kind] = pipes.get(kind, 0.0) + count
-        issued = sum(pipes.values())
+        sums = np.bincount(code.machine.pipes, code.times, len(machine.PIPES)).tolist()
+        pipes = dict(zip(machine.PIPES, sums, strict=True))
     else:
-        issued = 0.0
-        joined = fused([each.text for each in launch.statements])
-        for each, together in zip(launch.statements, joined, strict=True):
-            count = each.counters.warp_instructions
-            count *= slots(each.text, figures, capability, together)
-            kind = kind_of(parse(each.text).name)
-            issued += count
-            pipes[kind] = pipes.get(kind, 0.0) + count
+        body = _body(launch.texts)
+        counts = launch.column("warp_instructions") * body.slots(figures, capability)
+        sums = np.bincount(body.kinds, counts, len(body.names)).tolist()
+        pipes = dict(zip(body.names, sums, strict=True))
+    issued = sum(pipes.values())
     rates = {
         "integer": figures.integer_lanes,
         "multiply": figures.multiply_lanes,
@@ -97,6 +104,38 @@ def _instructions(launch: Launch, row: dict[str, Any], figures: Figures, code: C
         taken["f32"] += taken["multiply"]
     memory = sum(pipes.get(kind, 0.0) for kind in _MEMORY)
     return max([(issued - memory) / figures.issue, *taken.values()])
+
+
+class _Body:
+    """A kernel's PTX statements, with what does not depend on a launch."""
+
+    def __init__(self, texts: tuple[str, ...]) -> None:
+        known = [parse(each) for each in texts]
+        self.texts = texts
+        kinds = [kind_of(each.name) for each in known]
+        self.names = tuple(dict.fromkeys(kinds))
+        self.kinds = np.array([self.names.index(each) for each in kinds], int)
+        self.spins = np.array([_spins(each.name) for each in known], bool)
+        self.atomic = np.array([each.name.startswith(("atom", "red.")) for each in known], bool)
+        self.returning = any(each.name.startswith("atom.global") for each in known)
+        self.read_only = np.array([".nc" in each.name for each in known], bool)
+        self._slots: dict[tuple[Figures, int], np.ndarray] = {}
+
+    def slots(self, figures: Figures, capability: int) -> np.ndarray:
+        """Return how many machine instructions stand for each statement."""
+        key = figures, capability
+        if key not in self._slots:
+            joined = fused(self.texts)
+            self._slots[key] = np.array(
+                [
+                    slots(text, figures, capability, together)
+                    for text, together in zip(self.texts, joined, strict=True)
+                ]
+            )
+        return self._slots[key]
+
+
+_body = lru_cache(256)(_Body)
 
 
 def _lanes(row: dict[str, Any], peak: str) -> float:
@@ -115,16 +154,12 @@ def compiled_of(launch: Launch, row: dict[str, Any]) -> machine.Machine | None:
     return machine.own_machine(launch.kernel, capability)
 
 
-def code_of(launch: Launch, row: dict[str, Any]) -> tuple[machine.Machine | None, Code]:
+def code_of(launch: Launch, row: dict[str, Any]) -> tuple[machine.Machine | None, Code | None]:
     """Return a launch's machine code, and how often each instruction was executed, if known."""
     found = compiled_of(launch, row)
     if not found or not found.code:
-        return found, ()
-    counts: dict[int, int] = {}
-    for each in launch.statements:
-        counts.setdefault(each.ptx_line, each.counters["warp_instructions"])
-    times = machine.executions(found, counts)
-    return found, tuple(zip(found.code, times, strict=True))
+        return found, None
+    return found, Code(found, machine.executions(found, launch.executed))
 
 
 def _passes(launch: Launch, sample: Sample, code: Code) -> float:
@@ -134,35 +169,38 @@ def _passes(launch: Launch, sample: Sample, code: Code) -> float:
     wavefronts); 32 different words take one each. Shuffles, and accesses whose guard is false for
     all lanes, take one, too.
     """
-    by_line: dict[int, tuple[int, int]] = {}
-    for each in launch.statements:
-        counted = each.counters
-        if requests := counted["shared_load_requests"] + counted["shared_store_requests"]:
-            passed = counted["shared_load_wavefronts"] + counted["shared_store_wavefronts"]
-            by_line[each.ptx_line] = requests, passed
-    accesses = [
-        (each, count)
-        for each, count in code
-        if each.name.startswith(("LDS", "STS")) and not each.name.startswith("LDSM")
-    ]
-    issued: dict[int, float] = {}
-    for each, count in accesses:
-        issued[each.line] = issued.get(each.line, 0.0) + count
-    passes = sum(count for each, count in code if each.name.startswith("SHFL"))
-    for each, count in accesses:
-        requests, passed = by_line.get(each.line, (0, 0))
-        active = min(count, count * requests / issued[each.line]) if count else 0.0
-        different, words = sample.shared_words.get(each.line, (WARP, 1))
-        width = machine.words(each.name)
-        needed = 1.0
-        if different != words:
-            apart = passed / max(1, requests) / max(1, ceil(different / WARP))
-            needed = apart * max(1, ceil(different * max(1.0, width / words) / WARP))
-        passes += count - active + active * max(needed, 2.0 if width == 4 else 1.0)
-    return passes
+    places, width = code.machine.shared
+    passes = code.executed("SHFL")
+    if not places.size:
+        return passes
+    requests, passed = (
+        launch.column(f"shared_load_{name}") + launch.column(f"shared_store_{name}")
+        for name in ("requests", "wavefronts")
+    )
+    lines = code.machine.lines
+    of_line = np.zeros((4, len(lines)))  # requests, passes; different words of a warp, of a lane
+    of_line[2:] = [[WARP], [1]]
+    index = code.machine.line_index
+    for at in np.flatnonzero(requests).tolist():
+        if (line := index.get(launch.statements[at].ptx_line)) is not None:
+            of_line[:2, line] = requests[at], passed[at]
+    for number, told in sample.shared_words.items():
+        if (line := index.get(number)) is not None:
+            of_line[2:, line] = told
+    line_at, count = code.machine.line_at[places], code.times[places]
+    issued = np.bincount(line_at, count, len(lines))[line_at]
+    asked, passed, different, own = of_line[:, line_at]
+    active = np.minimum(count, count * asked / np.maximum(issued, 1e-300))
+    apart = passed / np.maximum(1, asked) / np.maximum(1, np.ceil(different / WARP))
+    wide = np.ceil(different * np.maximum(1.0, width / own) / WARP)
+    needed = np.where(different != own, apart * np.maximum(1, wide), 1.0)
+    least = np.where(width == 4, 2.0, 1.0)
+    return passes + float((count - active + active * np.maximum(needed, least)).sum())
 
 
-def work_of(launch: Launch, row: dict[str, Any], figures: Figures, code: Code = ()) -> Demand:
+def work_of(
+    launch: Launch, row: dict[str, Any], figures: Figures, code: Code | None = None
+) -> Demand:
     """Return a launch's work on each resource.
 
     Parameters
@@ -171,8 +209,8 @@ def work_of(launch: Launch, row: dict[str, Any], figures: Figures, code: Code = 
     row : dict
         The preset's row in `_core.presets`.
     figures : Figures
-    code : Code
-        The machine code, as `code_of` returns it; () takes the PTX for it.
+    code : Code, optional
+        The machine code, as `code_of` returns it; without it, PTX's statements are counted.
     """
     counted, capability = launch.counters, row["compute_capability"]
     passes = float(counted.shared_load_wavefronts + counted.shared_store_wavefronts)
@@ -187,10 +225,10 @@ def work_of(launch: Launch, row: dict[str, Any], figures: Figures, code: Code = 
         found.dram_bytes = counted.global_bytes_moved
     else:
         textured = read_only = 0
-        for each in launch.statements:
-            if _is_textured(each.text, row):
-                textured += each.counters.global_lines
-                read_only += each.counters.global_load_bytes_moved
+        if KEPLER <= capability < MAXWELL:  # read-only loads take the path of textures
+            loads = _body(launch.texts).read_only
+            textured = int(launch.column("global_lines")[loads].sum())
+            read_only = int(launch.column("global_load_bytes_moved")[loads].sum())
         lines = counted.global_lines
         if counted.tag_passes and capability >= VOLTA:
             lines = counted.tag_passes
@@ -207,24 +245,15 @@ def work_of(launch: Launch, row: dict[str, Any], figures: Figures, code: Code = 
         if counted.l2_sectors:
             halves = counted.l2_halves
             if row["compute_capability"] >= AMPERE:
-                halves += sum(_parts(each.counters) for each in launch.statements)
+                stored = launch.column("global_store_sectors")
+                parts = launch.column("global_store_bytes") < SECTOR * stored
+                halves += (PARTIAL - 1) * int(stored[parts].sum())
             found.l2_bytes = found.uncached_bytes = 2 * SECTOR * halves
             written = max(counted.dram_write_bytes, counted.l2_write_back_bytes)
             found.dram_bytes = counted.l2_fill_bytes + written
     written = counted.dram_write_bytes / counted.dram_bytes if counted.dram_bytes else 0.0
     found.dram_efficiency = figures.read + (figures.copy - figures.read) * min(1.0, 2 * written)
     return found
-
-
-def _parts(counted: Counters) -> float:
-    """Return the further halves that stores of parts of sectors cost L2."""
-    stored = counted.global_store_sectors
-    return (PARTIAL - 1) * stored if counted.global_store_bytes < SECTOR * stored else 0.0
-
-
-def _is_textured(text: str, row: dict[str, Any]) -> bool:
-    """Return whether a load takes the texture path: read-only loads of Kepler."""
-    return KEPLER <= row["compute_capability"] < MAXWELL and ".nc" in parse(text).name
 
 
 # --- the time of a launch
@@ -291,19 +320,21 @@ def _latency_of(launch: Launch, gpu: GpuModel, in_l2: bool) -> Callable[[str], f
     if row["compute_capability"] < FERMI:
         return lambda text: figures.dram
     if counted.l2_sectors:
-        sums: dict[str, Counters] = {}
-        for each in launch.statements:
-            if each.counters.waits:
-                sums[each.text] = sums.get(each.text, Counters()) + each.counters
+        names = "waits", "inst_global", "inst_texture", "dram_waits", "first_waits"
+        columns = np.stack([launch.column(name) for name in names])
+        sums: dict[str, np.ndarray] = {}
+        for at in np.flatnonzero(columns[0]).tolist():
+            text = launch.texts[at]
+            sums[text] = sums.get(text, 0) + columns[:, at]
 
         def by_caches(text: str) -> float:
             waited = sums.get(text)
             if waited is None:
                 return figures.l2 if parse(text).name.startswith("atom") else figures.l1
-            requests = waited.inst_global + waited.inst_texture
-            far = waited.dram_waits + (0 if in_l2 else waited.first_waits)
-            near = requests - waited.waits
-            l2 = waited.waits - far
+            waits, of_global, of_texture, far, first = waited.tolist()
+            requests = of_global + of_texture
+            far += 0 if in_l2 else first
+            near, l2 = requests - waits, waits - far
             return (near * figures.l1 + l2 * figures.l2 + far * figures.dram) / max(1, requests)
 
         return by_caches
@@ -359,7 +390,6 @@ def _out_of_order(
 
 def _in_order(
     launch: Launch,
-    compiled: machine.Machine,
     code: Code,
     figures: Figures,
     load: Callable[[str], float],
@@ -370,7 +400,7 @@ def _in_order(
 
     Parameters
     ----------
-    launch, compiled, code, figures, load
+    launch, code, figures, load
         As in `times_of`.
     busy : mapping of str to float
         A block's clocks of each resource of the multiprocessor.
@@ -383,41 +413,42 @@ def _in_order(
     blocks = prod(launch.grid)
     warps = blocks * ceil(prod(launch.block) / WARP)
     longest = launch.spread.steps / blocks
-    coupled = any(each.name.startswith("BAR") and count for each, count in code)
+    coupled = code.executed("BAR") > 0
+    of_block = ceil(prod(launch.block) / WARP)
+    queues: dict[str, float] = {}
     if sample.truncated:  # by the mean warp
-        times = [count / warps for _, count in code]
+        times = code.times[None] / warps
+        kinds = [0] * of_block
         scale = longest * warps / max(1, launch.counters.warp_instructions)
     else:
-        counts, steps = sample.counts(coupled)
-        times = machine.executions(compiled, counts)
+        counts, kinds, steps = sample.counts(coupled)
+        times = np.stack([machine.executions(code.machine, each) for each in counts])
         scale = longest / max(1, steps)
-    shares: dict[str, float] = {}
     if coupled:
-        uses = {"issue": 0.0, "shared memory": 0.0, "LSU": 0.0}
-        for each, count in code:
-            uses["issue"] += count
-            if queue := queue_of(each.name):
-                uses[queue] += count
-        shares = {
-            name: busy.get(name, 0.0) * warps / count for name, count in uses.items() if count
-        }
+        uses = {name: code.executed(*heads) / blocks for name, heads in QUEUES.items()}
+        queues = {name: busy.get(name, 0.0) / count for name, count in uses.items() if count}
+    else:  # its warps queue one by one
+        kinds = [0]
 
     def loads(line: int) -> float:
         return load(texts.get(line, ""))
 
-    walk = walked(compiled.code, times, figures, loads, shares)
-    without = walked(compiled.code, times, figures, lambda line: 0.0, shares)
+    clocks, without = (
+        walked(code.machine, times, figures, each, kinds, queues)
+        for each in (loads, lambda line: 0.0)
+    )
     work = max(busy.values(), default=0.0) if coupled and alone else pnorm(busy.values(), P)
     # A longer block than the others may start last and end alone.
-    tail = walk.clocks * scale * (launch.spread.longest_steps - longest) / max(1.0, longest)
-    if any(parse(each.text).name.startswith("atom.global") for each in launch.statements):
+    tail = clocks * scale * (launch.spread.longest_steps - longest) / max(1.0, longest)
+    if _body(launch.texts).returning:
         # It may hand out the work, which the simulator does in another order, or tell the last
         # block: code that a single block executes comes last.
         each_block = warps / blocks
-        rare = [count / each_block if count <= each_block < warps else 0.0 for _, count in code]
-        tail = walked(compiled.code, rare, figures, loads).clocks
-    exposed = 1 - without.clocks / max(1.0, walk.clocks)
-    waits = walk.clocks * scale - (work if coupled else walk.issued * scale)
+        single = (code.times <= each_block) & (each_block < warps)
+        rare = np.where(single, code.times / each_block, 0.0)
+        tail = walked(code.machine, rare[None], figures, loads)
+    exposed = 1 - without / max(1.0, clocks)
+    waits = clocks * scale - (work if coupled else float(times[0].sum()) * scale)
     return BlockPath(work, max(0.0, waits), exposed, coupled, tail)
 
 
@@ -435,7 +466,7 @@ def times_of(launch: Launch, gpu: GpuModel, cold: bool, compiled_code: bool = Tr
         Whether to look at machine code, which ptxas may need a second for.
     """
     row, figures, counted = gpu.row, gpu.figures, launch.counters
-    compiled, code = code_of(launch, row) if compiled_code else (None, ())
+    compiled, code = code_of(launch, row) if compiled_code else (None, None)
     work = work_of(launch, row, figures, code)
     blocks, warps = prod(launch.grid), ceil(prod(launch.block) / WARP)
     most, old = row["multiprocessors"], row["compute_capability"] < FERMI
@@ -453,8 +484,8 @@ def times_of(launch: Launch, gpu: GpuModel, cold: bool, compiled_code: bool = Tr
     in_l2 = not cold and 0 < held <= RESIDENT * row["l2_bytes"]
 
     load = _latency_of(launch, gpu, in_l2)
-    if compiled and code and launch.sample.lines:
-        block = _in_order(launch, compiled, code, figures, load, busy, resident == 1)
+    if code and launch.sample and launch.sample.lines:
+        block = _in_order(launch, code, figures, load, busy, resident == 1)
     else:
         block = _out_of_order(launch, gpu, load, pnorm(busy.values(), 1.0 if old else P))
     # Warps without barriers queue at their own scheduler, blocks for the multiprocessor.
@@ -483,7 +514,7 @@ def times_of(launch: Launch, gpu: GpuModel, cold: bool, compiled_code: bool = Tr
     uncached = work.uncached_bytes / (figures.l2_gbs * 1e9) if figures.l2_gbs else 0.0
     bound = max(own, key=own.__getitem__)
     used = {name: each for name, each in own.items() if each}
-    arch = compiled.arch if compiled and code else ""
+    arch = code.machine.arch if code else ""
     return Times(seconds, max(seconds, uncached), bound, used, arch)
 
 
@@ -491,6 +522,14 @@ def times_of(launch: Launch, gpu: GpuModel, cold: bool, compiled_code: bool = Tr
 
 _SPINS = ("ld.acquire", "ld.relaxed", "ld.volatile.global", "nanosleep", "mbarrier.try_wait",
           "mbarrier.test_wait", "barrier.cluster")  # fmt: skip
+_UNKNOWN = {
+    "tensor": "tensor cores are not modelled",
+    "texture": "texture caches are not modelled",
+}
+
+
+def _spins(name: str) -> bool:
+    return name.startswith(_SPINS) or (name.startswith("atom") and ".cas" in name)
 
 
 def beyond(launch: Launch, gpu: GpuModel, seconds: float, compiled_code: bool = True) -> str:
@@ -505,21 +544,26 @@ def beyond(launch: Launch, gpu: GpuModel, seconds: float, compiled_code: bool = 
     compiled_code : bool
         As in `times_of`.
     """
-    lanes = 0
+    body = _body(launch.texts)
+    in_a_loop = body.spins & (launch.column("warp_instructions") > launch.counters.warps)
+    for at in np.flatnonzero(in_a_loop)[:1].tolist():
+        name = parse(launch.texts[at]).name
+        return f"{name} may wait for another block or a copy, for a time that is not modelled"
+    for kind, why in _UNKNOWN.items():
+        if kind in body.names:
+            at = int(np.flatnonzero(body.kinds == body.names.index(kind))[0])
+            return f"{parse(launch.texts[at]).name}: {why}"
+    if not body.atomic.any():
+        return ""
     compiled = compiled_of(launch, gpu.row) if compiled_code else None
     # Lanes that count on one word of shared memory take one pass together.
     counting = {each.line for each in compiled.code if "POPC.INC" in each.name} if compiled else ()
-    for each in launch.statements:
-        name = parse(each.text).name
-        spins = name.startswith(_SPINS) or (name.startswith("atom") and ".cas" in name)
-        if spins and each.counters.warp_instructions > launch.counters.warps:  # in a loop
-            return f"{name} may wait for another block or a copy, for a time that is not modelled"
-        if kind_of(name) == "tensor":
-            return f"{name}: tensor cores are not modelled"
-        if kind_of(name) == "texture":
-            return f"{name}: texture caches are not modelled"
-        if name.startswith(("atom", "red.")) and each.ptx_line not in counting:
-            lanes += each.counters.predicated_on_threads
+    threads = launch.column("predicated_on_threads")
+    lanes = sum(
+        int(threads[at])
+        for at in np.flatnonzero(body.atomic).tolist()
+        if launch.statements[at].ptx_line not in counting
+    )
     worst = lanes / gpu.clock  # one a clock on one address
     if worst > CONTENDED * seconds:
         return (

@@ -4,17 +4,19 @@ import numpy as np
 import pytest
 
 import gpuopt
+from gpuopt import _core
 from gpuopt.catalog.figures import FIGURES
 from gpuopt.observe import inorder, machine
 from gpuopt.observe.inorder import walked
-from gpuopt.observe.machine import MachineInstruction
+from gpuopt.observe.machine import Machine, MachineInstruction
 
 H100 = FIGURES["h100"]
 
 
-def time(code, times=None, load=500.0, **shares):
-    told = walked(code, times or [1.0] * len(code), H100, lambda line: load, shares)
-    return told.clocks
+def time(code, times=None, load=500.0, warps=(0,), **queues):
+    made = Machine("sm_90", 16, 0, tuple(code))
+    rows = np.array(times or [1.0] * len(code), float).reshape(-1, len(code))
+    return walked(made, rows, H100, lambda line: load, warps, queues)
 
 
 def test_stalls_add_up():
@@ -55,21 +57,72 @@ def test_asynchronous_copies_are_waited_for_by_groups():
     assert time([*copy, MachineInstruction("DEPBAR.LE", 2, 0, target=1)]) == 3
 
 
-def test_coupled_warps_have_their_share_of_the_multiprocessor():
+def test_warps_of_a_scheduler_take_turns():
+    """Five warps on four schedulers: two of them share one."""
     code = [MachineInstruction("FADD", 1, 0)] * 8
-    assert time(code, issue=3.0) == 24
+    assert time(code, warps=[0] * 4) == 8
+    assert time(code, warps=[0] * 5) == 16
+    slow = [MachineInstruction("FADD", 1, 0, stall=4)] * 8
+    assert time(slow, warps=[0] * 8) == 33, "one issues while the other one stalls"
+
+
+def test_accesses_queue_for_the_multiprocessor():
     reads = [MachineInstruction("LDS", 1, 0, writes=0)] * 8 + [
         MachineInstruction("FADD", 2, 0, waits=1)
     ]
-    alone = time(reads)
-    assert alone == 8 + H100.shared  # the last one began at 7
-    shared = {"shared memory": 10.0}
-    assert walked(reads, [1.0] * 9, H100, lambda line: 0, shared).clocks == 71 + H100.shared
+    assert time(reads) == 8 + H100.shared  # the last one began at 7
+    assert time(reads, **{"shared memory": 10.0}) == 71 + H100.shared
+    assert time(reads, warps=[0] * 4, **{"shared memory": 10.0}) == 31 * 10 + H100.shared + 1
+
+
+def test_warps_that_wait_for_loads_drift_apart():
+    """Loop: four loads, then their use: the others' loads are in the queue while one waits."""
+    load = [MachineInstruction("LDG.E", 1, 0, writes=0)] * 4
+    use = [MachineInstruction("FADD", 2, 0, waits=1), MachineInstruction("BRA", 3, 0, target=0)]
+    alone = time([*load, *use], [100.0] * 6, load=300.0)
+    together = time([*load, *use], [100.0] * 6, 300.0, [0] * 16, LSU=2.0)
+    assert alone == pytest.approx(100 * 305, rel=0.02)
+    assert together < 1.3 * alone, "not 300 clocks after all 64 have been served"
+
+
+def test_a_barrier_waits_for_the_longest_warp():
+    """The first kind of warp works for 100 clocks, the other one for 10."""
+    work = [MachineInstruction("FADD", 1, 0, stall=10)] * 10
+    brief = [MachineInstruction("FADD", 2, 1, stall=10)]
+    last = [
+        MachineInstruction("BAR.SYNC", 3, 2, stall=1),
+        MachineInstruction("EXIT", 4, 2, stall=1),
+    ]
+    rows = [[1.0] * 10 + [0.0] + [1.0] * 2, [0.0] * 10 + [1.0] * 3]
+    code = [*work, *brief, *last]
+    assert time(code, rows, warps=[1]) == 10 + 1 + H100.barrier + 1
+    assert time(code, rows, warps=[1, 0, 1]) == 100 + 1 + H100.barrier + 1
+
+
+def test_a_barrier_does_not_wait_for_warps_that_have_ended():
+    code = [
+        MachineInstruction("FADD", 1, 0),
+        MachineInstruction("BAR.SYNC", 2, 1),
+        MachineInstruction("EXIT", 3, 1),
+    ]
+    assert time(code, [[1.0] * 3, [1.0, 0.0, 0.0]], warps=[0, 1]) == 1 + 1 + H100.barrier + 1
 
 
 def test_special_functions_wait_for_their_pipe():
     code = [MachineInstruction("MUFU.RSQ", 1, 0)] * 4
     assert time(code) == 3 * 4 * inorder.WARP / H100.special_lanes + 1
+
+
+@pytest.mark.parametrize("warps", [b"", b"\1", bytes(65)])
+def test_buffers_that_do_not_fit_are_refused(warps):
+    code, row = np.zeros((2, 10), np.int32), np.zeros(2)
+    constants = np.zeros(14)
+    with pytest.raises(ValueError, match="do not fit"):
+        _core.walk(code, row, warps, row, constants)
+    for wrong in (code - 2, code + 9, code[:1]):
+        with pytest.raises(ValueError, match="do not fit"):
+            _core.walk(wrong, row, b"\0", row, constants)
+    assert _core.walk(code, row, b"\0", row, constants) == 0
 
 
 def test_many_nested_loops_end():
