@@ -469,6 +469,13 @@ static unsigned launch_flags(const struct device *device, const struct device_la
            (records && device->tracing && device->tracing->caches ? SIM_LAUNCH_CACHES : 0u);
 }
 
+static void keep_record(struct sim_queue *queue, struct sim_record *record) {
+    if (record) {
+        *queue->last = record;
+        queue->last = &record->next;
+    }
+}
+
 static enum status sim_device_launch(struct device *device, const struct device_launch *launch) {
     struct sim_queue *queue = queue_of(device);
     struct sim_error error = {0};
@@ -521,15 +528,10 @@ static enum status sim_device_launch(struct device *device, const struct device_
             : fail_launch(queue, &error, report);
     if (report && launch->output && *sim_report_output(report))
         *launch->output = strdup(sim_report_output(report));
-    struct sim_record *record = NULL;
     if (report && device->recording)
-        record = sim_record_new(launch, &info, report);
+        keep_record(queue, sim_record_new(launch, &info, report));
     else
         sim_report_free(report);
-    if (record) {
-        *queue->last = record;
-        queue->last = &record->next;
-    }
     return status;
 }
 
@@ -567,32 +569,23 @@ static enum status array_open(struct sim_queue *queue, struct sim_texture *textu
     return STATUS_OK;
 }
 
+static const int texture_formats[TEXEL_COUNT] = {
+    [TEXEL_FLOAT32] = SIM_TEX_F32, [TEXEL_INT32] = SIM_TEX_S32, [TEXEL_UINT32] = SIM_TEX_U32,
+    [TEXEL_FLOAT16] = SIM_TEX_F16, [TEXEL_INT16] = SIM_TEX_S16, [TEXEL_UINT16] = SIM_TEX_U16,
+    [TEXEL_INT8] = SIM_TEX_S8,     [TEXEL_UINT8] = SIM_TEX_U8,
+};
+static const int texture_outsides[OUTSIDE_COUNT] = {
+    [OUTSIDE_WRAP] = SIM_TEX_WRAP,
+    [OUTSIDE_CLAMP] = SIM_TEX_CLAMP,
+    [OUTSIDE_MIRROR] = SIM_TEX_MIRROR,
+    [OUTSIDE_BORDER] = SIM_TEX_BORDER,
+};
+
 static enum status sim_device_texture_open(struct device *device,
                                            const struct device_texture *texture,
                                            struct device_texture_handles *made) {
     struct sim_queue *queue = queue_of(device);
     struct sim_error error = {0};
-    enum {
-        FORMAT_FLOAT32 = SIM_TEX_F32,
-        FORMAT_INT32 = SIM_TEX_S32,
-        FORMAT_UINT32 = SIM_TEX_U32,
-        FORMAT_FLOAT16 = SIM_TEX_F16,
-        FORMAT_INT16 = SIM_TEX_S16,
-        FORMAT_UINT16 = SIM_TEX_U16,
-        FORMAT_INT8 = SIM_TEX_S8,
-        FORMAT_UINT8 = SIM_TEX_U8,
-    };
-    static const int formats[TEXEL_COUNT] = {
-#define TEXEL(name, bytes) [TEXEL_##name] = FORMAT_##name,
-        DEVICE_TEXELS(TEXEL)
-#undef TEXEL
-    };
-    static const int outside[OUTSIDE_COUNT] = {
-        [OUTSIDE_WRAP] = SIM_TEX_WRAP,
-        [OUTSIDE_CLAMP] = SIM_TEX_CLAMP,
-        [OUTSIDE_MIRROR] = SIM_TEX_MIRROR,
-        [OUTSIDE_BORDER] = SIM_TEX_BORDER,
-    };
     struct sim_texture given = {
         .address = texture->data,
         .dimensions = texture->dimensions,
@@ -604,9 +597,9 @@ static enum status sim_device_texture_open(struct device *device,
         .cube = texture->cube,
         .levels = texture->levels,
         .channels = texture->channels,
-        .format = formats[texture->texel],
+        .format = texture_formats[texture->texel],
         .as_fraction = !texture->as_integer,
-        .outside = outside[texture->outside],
+        .outside = texture_outsides[texture->outside],
         .linear_filter = texture->linear_filter,
         .linear_levels = texture->linear_levels,
         .level_bias = texture->level_bias,

@@ -109,6 +109,33 @@ static struct device_line line_of(const struct sim_line *line) {
                                 (const uint64_t *)&line->counters};
 }
 
+/* All but the arrays. */
+static struct device_report summary_of(const struct sim_record *record) {
+    const struct sim_occupancy *occupancy = sim_report_occupancy(record->report);
+    const struct sim_spread *spread = sim_report_spread(record->report);
+    return (struct device_report){
+        .kernel = record->kernel,
+        .grid = {record->grid[0], record->grid[1], record->grid[2]},
+        .block = {record->block[0], record->block[1], record->block[2]},
+        .shared_bytes = record->shared_bytes,
+        .registers = record->registers,
+        .static_shared_bytes = record->static_shared_bytes,
+        .warps_resident = occupancy->warps_per_sm,
+        .warps_most = occupancy->max_warps_per_sm,
+        .limiter = occupancy->limiter,
+        .output = sim_report_output(record->report),
+        .achieved_occupancy = sim_report_achieved_occupancy(record->report),
+        .spread = {spread->steps, spread->longest_steps, spread->longest_block, spread->long_blocks,
+                   spread->balance, spread->lone_sectors},
+        .values = (const uint64_t *)sim_report_counters(record->report),
+    };
+}
+
+static struct device_delay delay_of(const struct sim_delay *delay) {
+    return (struct device_delay){delay->block, delay->access,   delay->warp,
+                                 delay->line,  delay->ptx_line, delay->file};
+}
+
 enum status sim_record_report(const struct sim_record *record, device_report_function each,
                               void *state) {
     const struct sim_line *sim_lines, *sim_statements;
@@ -137,38 +164,19 @@ enum status sim_record_report(const struct sim_record *record, device_report_fun
     for (size_t i = 0; i < finding_count; i++)
         findings[i] = sim_record_finding(&sim_findings[i]);
     for (size_t i = 0; i < delay_count; i++)
-        delays[i] =
-            (struct device_delay){sim_delays[i].block, sim_delays[i].access,   sim_delays[i].warp,
-                                  sim_delays[i].line,  sim_delays[i].ptx_line, sim_delays[i].file};
+        delays[i] = delay_of(&sim_delays[i]);
     if (traced)
         describe_trace(traced, instructions, &trace);
-    const struct sim_occupancy *occupancy = sim_report_occupancy(record->report);
-    const struct sim_spread *spread = sim_report_spread(record->report);
-    const struct device_report report = {
-        .kernel = record->kernel,
-        .grid = {record->grid[0], record->grid[1], record->grid[2]},
-        .block = {record->block[0], record->block[1], record->block[2]},
-        .shared_bytes = record->shared_bytes,
-        .registers = record->registers,
-        .static_shared_bytes = record->static_shared_bytes,
-        .warps_resident = occupancy->warps_per_sm,
-        .warps_most = occupancy->max_warps_per_sm,
-        .limiter = occupancy->limiter,
-        .output = sim_report_output(record->report),
-        .achieved_occupancy = sim_report_achieved_occupancy(record->report),
-        .spread = {spread->steps, spread->longest_steps, spread->longest_block, spread->long_blocks,
-                   spread->balance, spread->lone_sectors},
-        .values = (const uint64_t *)sim_report_counters(record->report),
-        .lines = lines,
-        .line_count = line_count,
-        .statements = lines + line_count,
-        .statement_count = statement_count,
-        .findings = findings,
-        .finding_count = finding_count,
-        .trace = traced ? &trace : NULL,
-        .delays = delays,
-        .delay_count = delay_count,
-    };
+    struct device_report report = summary_of(record);
+    report.lines = lines;
+    report.line_count = line_count;
+    report.statements = lines + line_count;
+    report.statement_count = statement_count;
+    report.findings = findings;
+    report.finding_count = finding_count;
+    report.trace = traced ? &trace : NULL;
+    report.delays = delays;
+    report.delay_count = delay_count;
     each(state, &report);
 done:
     free(delays);

@@ -511,6 +511,31 @@ static void begin_run(struct sim_run *run, struct sim_gpu *gpu, const struct sim
     pthread_cond_init(&run->changed, NULL);
 }
 
+/* Returns whether there is memory for their counters. */
+static int open_workers(struct sim_run *run, struct sim_worker *workers, unsigned count) {
+    if (!workers)
+        return 0;
+    memset(workers, 0, count * sizeof *workers);
+    int room = 1;
+    for (unsigned i = 0; i < count; i++) {
+        struct sim_worker *worker = &workers[i];
+        worker->run = run;
+        worker->is_caller = i == 0;
+        worker->pcs = calloc(run->kernel->code_count + 1ull, sizeof *worker->pcs);
+        worker->blocks = calloc(run->kernel->block_count + 1ull, sizeof *worker->blocks);
+        room = room && worker->pcs && worker->blocks;
+    }
+    return room;
+}
+
+static void close_workers(struct sim_worker *workers, unsigned count) {
+    for (unsigned i = 0; i < count && workers; i++) {
+        free(workers[i].pcs);
+        free(workers[i].blocks);
+    }
+    free(workers);
+}
+
 enum sim_status sim_launch(struct sim_gpu *gpu, const struct sim_launch *launch,
                            struct sim_report **out, struct sim_error *error) {
     struct sim_run run;
@@ -530,19 +555,8 @@ enum sim_status sim_launch(struct sim_gpu *gpu, const struct sim_launch *launch,
     run.soft_limit = count == 1 ? 1 : 2ull * count;
     report = calloc(1, sizeof *report);
     workers = aligned_alloc(64, count * sizeof *workers);
-    if (workers)
-        memset(workers, 0, count * sizeof *workers);
-    status = report && workers ? SIM_OK : SIM_NO_MEMORY;
-    for (unsigned i = 0; i < count && !status; i++) {
-        workers[i].run = &run;
-        workers[i].is_caller = i == 0;
-        workers[i].pcs = calloc(run.kernel->code_count + 1ull, sizeof *workers[i].pcs);
-        workers[i].blocks = calloc(run.kernel->block_count + 1ull, sizeof *workers[i].blocks);
-        if (!workers[i].pcs || !workers[i].blocks)
-            status = SIM_NO_MEMORY;
-    }
-    if (status) {
-        sim_fail(error, status, 0, 0, "out of memory for a launch");
+    if (!open_workers(&run, workers, count) || !report) {
+        status = sim_fail(error, SIM_NO_MEMORY, 0, 0, "out of memory for a launch");
         goto done;
     }
     status = run_workers(&run, workers, count);
@@ -564,11 +578,7 @@ enum sim_status sim_launch(struct sim_gpu *gpu, const struct sim_launch *launch,
         report = NULL;
     }
 done:
-    for (unsigned i = 0; i < count && workers; i++) {
-        free(workers[i].pcs);
-        free(workers[i].blocks);
-    }
-    free(workers);
+    close_workers(workers, count);
     sim_report_free(report);
     close_run(&run);
     pthread_mutex_unlock(&gpu->lock);

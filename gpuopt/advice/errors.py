@@ -161,6 +161,19 @@ def out_of_bounds(evidence: Evidence, found: Finding) -> Advice:
 # --- races
 
 
+def _unordered_blocks(found: Finding, lines: str) -> Advice:
+    return _advice(
+        found,
+        "unordered-blocks",
+        f"Blocks use the same global element without an order between them ({lines}).",
+        "Let the writer call __threadfence() before it raises a flag by an atomic, and let the "
+        "reader wait for that flag by an atomic; or split the kernel: a launch begins after "
+        "the one before it. For a sum use atomicAdd.",
+        reason="Blocks run in any order, and their writes become visible in any order.",
+        source=f"{GUIDE}, memory fence functions",
+    )
+
+
 def race(evidence: Evidence, found: Finding) -> Advice:
     """Return the advice on a race: a missing barrier, fence or atomic."""
     other = found.other or found
@@ -191,16 +204,7 @@ def race(evidence: Evidence, found: Finding) -> Advice:
         else f"line {line_of(mine)}"
     )
     if other.block != found.block or _of_all_blocks(evidence, found):
-        return _advice(
-            found,
-            "unordered-blocks",
-            f"Blocks use the same global element without an order between them ({lines}).",
-            "Let the writer call __threadfence() before it raises a flag by an atomic, and let the "
-            "reader wait for that flag by an atomic; or split the kernel: a launch begins after "
-            "the one before it. For a sum use atomicAdd.",
-            reason="Blocks run in any order, and their writes become visible in any order.",
-            source=f"{GUIDE}, memory fence functions",
-        )
+        return _unordered_blocks(found, lines)
     if warp(other.thread) == warp(found.thread) and not _of_several_warps(evidence, later):
         return _advice(
             found,

@@ -317,15 +317,9 @@ def _plan(
     read = ([a] if in_place else []) + ([] if weights is None else [weights])
     direct = out is not None and not moved and takes_result(out, dtype, read)
     steps = tuple(in_c_order(made, dtype)[k] for k in back)
+    read_bytes = (math.prod(turned) * dtype.itemsize, size * given.itemsize)
     return kernel_plan(
-        [
-            (
-                head,
-                numbers,
-                (math.prod(turned) * dtype.itemsize, size * given.itemsize),
-                math.prod(made) * dtype.itemsize,
-            )
-        ],
+        [(head, numbers, read_bytes, math.prod(made) * dtype.itemsize)],
         (items, taps),
         (dtype, made, None, (shape, steps, 0) if moved else None, moved, False),
         (variant, block, device),

@@ -53,12 +53,15 @@ def _once(array: np.ndarray) -> np.ndarray:
 
 
 def _axes(shape: tuple[int, ...], item: int, *strides: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Return the axes of some arrays, the last first: size, and the arrays' steps in elements.
+    """Return the axes of some arrays, the result last: size, and the arrays' steps in elements.
 
-    Neighbouring axes are merged where all arrays allow it.
+    The axis of the result's smallest stride comes first. Neighbouring axes are merged where all
+    arrays allow it.
     """
     axes: list[tuple[int, ...]] = []
-    for size, *strided in reversed([*zip(shape, *strides, strict=True)]):
+    for size, *strided in reversed(
+        sorted(zip(shape, *strides, strict=True), key=lambda axis: -abs(axis[-1]))
+    ):
         if size == 1:
             continue
         steps = tuple(step // item for step in strided)
@@ -211,6 +214,35 @@ def _long_rows(axes: list[tuple[int, ...]], item: int) -> list[tuple[int, ...]]:
     return [longest, *(axis for axis in axes if axis is not longest)]
 
 
+def _common(every: list[Any], dtypes: tuple[str, ...]) -> np.dtype | None:
+    """Return NumPy's type of a sum of arrays and numbers, if it is one of `dtypes`."""
+    typed = [each for each in every if isinstance(each, (np.ndarray, np.generic))]
+    if any(kind_of(each.dtype) not in "biuf" for each in typed):
+        return None
+    if any(isinstance(each, np.bool_) for each in typed):  # is no index
+        return None
+    try:
+        found = np.result_type(
+            *(type(each)(0) if type(each) in (int, float) else each.dtype for each in every)
+        )
+    except TypeError:  # no common type, as of bfloat16 and int64
+        return None
+    name = name_of(found.newbyteorder("="))
+    return by_name(name) if name in dtypes else None
+
+
+def _by_numpy(
+    every: list[Any], dtype: np.dtype, scaled: bool, out: int, reuses: bool
+) -> _core.Plan:
+    """Plan a sum by NumPy's functions; `out` is an argument or -1."""
+    # NumPy adds bfloat16 and a Python float as float32.
+    narrow = any(is_bfloat16(np.asarray(each).dtype) for each in every)
+    add = partial(np.add, dtype=dtype) if narrow else np.add
+    multiply = np.multiply if scaled else None
+    places = (0, scaled, scaled + 1, out)
+    return _core.Plan("numpy", (add, multiply, {"dtype": dtype}, *places, False, reuses))
+
+
 def _planned_vector(
     family: str,
     dtypes: tuple[str, ...],
@@ -230,60 +262,33 @@ def _planned_vector(
     arrays = [each for each in operands if isinstance(each, np.ndarray)]
     if not arrays or any(each is None for each in operands) or weak_numbers(every):
         return None
-    typed = [each for each in every if isinstance(each, (np.ndarray, np.generic))]
-    narrow = any(is_bfloat16(each.dtype) for each in typed)
-    if isinstance(factor, np.ndarray) or any(kind_of(each.dtype) not in "biuf" for each in typed):
+    dtype = None if isinstance(factor, np.ndarray) else _common(every, dtypes)
+    if dtype is None:
         return None
-    if any(isinstance(each, np.bool_) for each in typed):  # is no index
-        return None
-    try:
-        found = np.result_type(
-            *(type(each)(0) if type(each) in (int, float) else each.dtype for each in every)
-        )
-    except TypeError:  # no common type, as of bfloat16 and int64
-        return None
-    if name_of(found.newbyteorder("=")) not in dtypes:
-        return None
-    dtype = by_name(name_of(found.newbyteorder("=")))
     shape = _together(*map(np.shape, operands))
     if out is not None:
         check_out(out, shape, dtype)
     head = _head(family, name_of(dtype))
     on_cpu = _kind_of_call(family, name_of(dtype), variant, block, device) == "cpu"
+    item, touched = dtype.itemsize, arrays if out is None else [*arrays, out]
     ready = (name_of(dtype) in NUMBERS or not on_cpu) and all(
-        each.dtype == dtype and each.flags.aligned
-        for each in (arrays if out is None else [*arrays, out])
+        each.dtype == dtype and each.flags.aligned for each in touched
     )
     at = len(every) + 1  # of `out` among the arguments
     strides = _k_order(shape, dtype, operands) if out is None else out.strides
     steps = [_steps_of(each, shape) for each in operands]
     made = in_c_order(shape, dtype) if strides is None else strides
-    straight = len(arrays) == 2 and all(
-        each.shape == shape and each.flags.c_contiguous for each in arrays
-    )
     if out is not None and not all(apart(out, each, in_place=on_cpu) for each in arrays):
         ready = False
-    order = sorted(range(len(shape)), key=lambda k: -abs(made[k]))
-    axes = _axes(
-        tuple(shape[k] for k in order),
-        dtype.itemsize,
-        *(tuple(each[k] for k in order) for each in (*steps, made)),
-    )
-    axes = _long_rows(axes, dtype.itemsize)
-    contiguous = straight and (out is None or out.flags.c_contiguous)
-    whole = all(each.flags.c_contiguous for each in (arrays if out is None else [*arrays, out]))
+    axes = _long_rows(_axes(shape, item, *steps, made), item)
+    whole = all(each.flags.c_contiguous for each in touched)
+    contiguous = whole and len(arrays) == 2 and all(each.shape == shape for each in arrays)
     readable = on_cpu or contiguous or (whole and variant in _STRIDED)
     if not ready or len(axes) > _AXES or not readable:
         if not on_cpu or variant is not None or block is not None:
             return None
-        multiply = np.multiply if factor is not None else None
-        # NumPy adds bfloat16 and a Python float as float32.
-        add = partial(np.add, dtype=dtype) if narrow else np.add
-        reuses = out is None and factor is not None and np.shape(operands[0]) == shape
-        places = (0, first, first + 1, -1 if out is None else at)
-        return _core.Plan(
-            "numpy", (add, multiply, {"dtype": dtype}, *places, False, reuses and shape != ())
-        )
+        reuses = out is None and factor is not None and np.shape(operands[0]) == shape != ()
+        return _by_numpy(every, dtype, factor is not None, -1 if out is None else at, reuses)
     numbers = [math.prod(shape), 0]
     if not contiguous and axes != [(numbers[0], 1, 1, 1)]:
         numbers += [len(axes), *(number for axis in axes for number in axis)]
@@ -291,11 +296,9 @@ def _planned_vector(
         (first + k, 0, *(() if isinstance(each, np.ndarray) else (dtype, None, True)))
         for k, each in enumerate(operands)
     )
-    sizes = tuple(
-        each.nbytes if isinstance(each, np.ndarray) else dtype.itemsize for each in operands
-    )
+    sizes = tuple(each.nbytes if isinstance(each, np.ndarray) else item for each in operands)
     return kernel_plan(
-        [(head, tuple(numbers), sizes, numbers[0] * dtype.itemsize)],
+        [(head, tuple(numbers), sizes, numbers[0] * item)],
         inputs,
         (dtype, shape, strides if out is None else None, None, False, False),
         (variant, block, device),
@@ -317,6 +320,13 @@ def _fills(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> bool:
     return True
 
 
+def _widened(dtype: np.dtype, numbers: list[Any]) -> bool:
+    """Return whether NumPy's type of an array's sum with numbers is another one."""
+    return weak_numbers(numbers) or (
+        name_of(dtype) != "bfloat16" and any(np.result_type(dtype, k) != dtype for k in numbers)
+    )
+
+
 def _there(
     family: str,
     dtypes: tuple[str, ...],
@@ -335,34 +345,24 @@ def _there(
     if device is not None:
         check_device(first, device)
     numbers = [each for each in operands if not isinstance(each, View)]
-    dtype, item = first.dtype, first.dtype.itemsize
+    dtype, item, name = first.dtype, first.dtype.itemsize, name_of(first.dtype)
     weak = all(type(each) in (int, float) for each in (*numbers, 0 if factor is None else factor))
     alike = all(each.dtype == dtype and each.device == first.device for each in others)
-    name = name_of(dtype)
-    if not weak or not alike or name not in dtypes or weak_numbers(numbers):
-        return None
-    if name != "bfloat16" and any(np.result_type(dtype, each) != dtype for each in numbers):
+    if not weak or not alike or name not in dtypes or _widened(dtype, numbers):
         return None
     shape = _together(*(each.shape if isinstance(each, View) else () for each in operands))
-    n = math.prod(shape)
-    made = in_c_order(shape, dtype)
+    n, made = math.prod(shape), in_c_order(shape, dtype)
     if out is not None:
         made = strides_of(out)
-        if (out.shape, out.dtype, out.device) != (shape, dtype, first.device) or out.read_only:
-            return None
-        if not _fills(shape, made, item):
+        fits = (out.shape, out.dtype, out.device) == (shape, dtype, first.device)
+        if not fits or out.read_only or not _fills(shape, made, item):
             return None
     steps = [broadcast_strides(each, shape) for each in views]
     if not n or any(step % item for each in (*steps, made) for step in each):
         return None
-    order = sorted(range(len(shape)), key=lambda k: -abs(made[k]))
-    by_number = {id(view): each for view, each in zip(views, steps, strict=True)}
-    every = [by_number.get(id(each), (0,) * len(shape)) for each in operands]
-    axes = _axes(
-        tuple(shape[k] for k in order),
-        item,
-        *(tuple(each[k] for k in order) for each in (*every, made)),
-    )
+    by_view = {id(view): each for view, each in zip(views, steps, strict=True)}
+    every = [by_view.get(id(each), (0,) * len(shape)) for each in operands]
+    axes = _axes(shape, item, *every, made)
     straight = not numbers and axes in ([], [(n, 1, 1, 1)])
     if len(axes) > _AXES or not (straight or variant in _STRIDED):
         return None
@@ -370,18 +370,18 @@ def _there(
     if not straight:
         settings += [len(axes), *(number % 2**64 for axis in axes for number in axis)]
     at = 0 if factor is None else 1  # the first operand among the arguments
-    inputs: list[Any] = []
-    for k, each in enumerate(operands):
+
+    def read(argument: int, each: Any) -> tuple[Any, ...]:
         if not isinstance(each, View):
-            inputs.append((at + k, name))
-            continue
+            return argument, name
         own = (each.shape, strides_of(each)) == (shape, made)
-        inputs.append((at + k, 0, math.prod(each.shape) * item, reach_of(each, in_place=own)))
+        return argument, 0, math.prod(each.shape) * item, reach_of(each, in_place=own)
+
     return there_plan(
         first.device,
         _head(family, name),
         tuple(settings),
-        tuple(inputs),
+        tuple(read(at + k, each) for k, each in enumerate(operands)),
         (n * item, reach_of((shape, made, dtype)), shape, dtype),
         out=-1 if out is None else at + 3,
         factor=-1 if factor is None else 0,

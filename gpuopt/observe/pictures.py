@@ -504,6 +504,47 @@ def _tile_columns(trace: Recorded) -> int:
     return found if 8 <= found <= 64 else 32
 
 
+def _word_texts(
+    canvas: Canvas, x: float, top: float, size: float, dark: bool, texts: list[str]
+) -> None:
+    """Write a word's writer, reader and bank below each other; the bank is paler."""
+    for number, text in enumerate(texts):
+        if text:
+            kind = "on" if dark else "soft" if number == 2 else "ink"
+            y = top + (27 if number == 2 else 8.8 + 9 * number)
+            canvas.text(x, y, text, size=size, kind=kind, anchor="middle")
+
+
+def _word_kind(warp: int, wrote: list[int], read: list[int]) -> str:
+    ours = 2 * any(t // 32 == warp for t in wrote) + any(t // 32 == warp for t in read)
+    return ("cell" if wrote or read else "idle", "bad", "half", "active")[ours]
+
+
+def _tile_legend(canvas: Canvas, y: float, warp: int, bank: int) -> None:
+    canvas.legend(14, y, [("half", f"written by warp {warp}"), ("bad", f"read by warp {warp}"),
+                          ("active", "both"), ("cell", "other warps"), ("idle", "unused"),
+                          ("frame", f"bank {bank}")])  # fmt: skip
+
+
+def _tile_heads(
+    canvas: Canvas, x: float, y: float, width: float, heads: list[int], what: str
+) -> None:
+    canvas.text(10, y, what, size=9, kind="soft")
+    for column, head in enumerate(heads):
+        canvas.text(x + (column + 0.5) * width, y, str(head), size=7.5, kind="soft",
+                    anchor="middle")  # fmt: skip
+
+
+def _tile_sentence(columns: int, banks: int) -> str:
+    if columns % banks == 0:
+        lines = "above the thread that wrote it, below the first that read it"
+        shift = "so a column lies in one bank"
+    else:
+        lines = "the thread that wrote it, the first that read it, its bank"
+        shift = f"so each row begins {plural(columns % banks, 'bank')} later"
+    return f"a box is a 4-byte word: {lines}; rows of {plural(columns, 'word')}, {shift}"
+
+
 def tile(trace: Recorded, warp: int, columns: int | None) -> Picture:
     """Draw the writer and the reader of each word of shared memory."""
     writers, readers = _tile_words(trace)
@@ -521,26 +562,16 @@ def tile(trace: Recorded, warp: int, columns: int | None) -> Picture:
     straight = columns % banks == 0  # a column lies in one bank
     canvas = Canvas()
     title = f"{trace.title}: the way through shared memory"
-    lines = "above the thread that wrote it, below the first that read it"
-    if not straight:
-        lines = "the thread that wrote it, the first that read it, its bank"
-    later = plural(columns % banks, "bank")
-    shift = "so a column lies in one bank" if straight else f"so each row begins {later} later"
-    sentence = f"a box is a 4-byte word: {lines}; rows of {plural(columns, 'word')}, {shift}"
+    sentence = _tile_sentence(columns, banks)
     y = canvas.heading(title, sentence)
-    canvas.legend(14, y + 6, [("half", f"written by warp {warp}"), ("bad", f"read by warp {warp}"),
-                              ("active", "both"), ("cell", "other warps"), ("idle", "unused"),
-                              ("frame", f"bank {first % banks}")])  # fmt: skip
+    _tile_legend(canvas, y + 6, warp, first % banks)
     y += 24
     left, width = 50, min(40.0, (WIDTH - 62) / columns)
     height = 21 if straight else 30
     size = min(8.0, (width - 3) / 4 / 0.56)
     if columns >= 8:
-        for column in range(columns):
-            head = (first + column) % banks if straight else column
-            canvas.text(left + (column + 0.5) * width, y + 8, str(head), size=7.5, kind="soft",
-                        anchor="middle")  # fmt: skip
-        canvas.text(10, y + 8, "bank" if straight else "column", size=9, kind="soft")
+        heads = [(first + k) % banks if straight else k for k in range(columns)]
+        _tile_heads(canvas, left, y + 8, width, heads, "bank" if straight else "column")
     y += 12
     framed = []
     for row in range(shown):
@@ -549,32 +580,23 @@ def tile(trace: Recorded, warp: int, columns: int | None) -> Picture:
         for column in range(columns):
             word = first + row * columns + column
             wrote, read = writers.get(word, []), readers.get(word, [])
-            ours = (any(t // 32 == warp for t in wrote), any(t // 32 == warp for t in read))
-            kind = ("cell" if wrote or read else "idle", "bad", "half", "active")[
-                2 * ours[0] + ours[1]
-            ]
+            kind, bank = _word_kind(warp, wrote, read), word % banks
             x = left + column * width
-            tip = (
-                f"word {word}, bank {word % banks}: written by {_who(wrote)}, read by {_who(read)}"
-            )
+            tip = f"word {word}, bank {bank}: written by {_who(wrote)}, read by {_who(read)}"
             canvas.rect(x + 0.5, top + 0.5, width - 1, height - 1, kind, tip)
-            if word % banks == first % banks:
+            if bank == first % banks:
                 framed.append((x, top))
-            ink = "on" if kind in ("active", "bad") else "ink"
-            for number, threads in enumerate((wrote, read)):
-                if threads:
-                    canvas.text(x + width / 2, top + 8.8 + 9 * number, str(threads[0]), size=size,
-                                kind=ink, anchor="middle")  # fmt: skip
-            if not straight:
-                canvas.text(x + width / 2, top + 27, str(word % banks), size=size, anchor="middle",
-                            kind="on" if ink == "on" else "soft")  # fmt: skip
+            texts = [str(each[0]) if each else "" for each in (wrote, read)]
+            texts += [] if straight else [str(bank)]
+            _word_texts(canvas, x + width / 2, top, size, kind in ("active", "bad"), texts)
     for x, top in framed:
         canvas.rect(x + 1.5, top + 1.5, width - 3, height - 3, "frame")
     y += shown * height
     note = f"{plural(len(words), 'word')} used"
     note += f"; the first {shown} of {rows} rows" if shown < rows else ""
-    shared = max((len(each) for each in readers.values()), default=0)
-    note += f"; a word is read by up to {plural(shared, 'thread')}" if shared else ""
+    if readers:
+        most = plural(max(map(len, readers.values())), "thread")
+        note += f"; a word is read by up to {most}"
     canvas.text(left, y + 16, note, size=11, kind="soft")
     data = {
         "columns": columns,

@@ -12,7 +12,7 @@ from gpuopt.advice.rules import ERRORS, RULES
 from gpuopt.families import cases as families
 from gpuopt.observe.events import Instruction
 
-MISTAKES = read("mistakes.cu") + read("domains.cu")
+MISTAKES = read("mistakes.cu") + read("domains.cu") + read("slow_domains.cu")
 CLEAN = read("clean.cu") + read("clean_domains.cu")
 DECKS = {  # the rungs whose mistake is their lesson
     ("reduce", "2"): "bank-conflicts",

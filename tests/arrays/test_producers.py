@@ -40,7 +40,17 @@ def test_the_producers_stream(fake_cuda):
         gpuopt.reduce(Interface(np.ones(9, np.float32)))
         assert story() == "launch 1;", story()
         assert found.get() == total and found.__cuda_array_interface__["stream"] == 1
-        # reductions along axes, of arrays with gaps and of copies run on that stream, too
+        """,
+    )
+
+
+def test_axes_of_strided_arrays_use_the_producers_stream(fake_cuda):
+    with_producers(
+        fake_cuda,
+        """
+        x, host, out = Interface(items, stream=0x7700), np.array(0), np.array(0)
+        found = gpuopt.reduce(Interface(items))
+        gpuopt.reduce(x, out=host)
         rows = items[:90_000].reshape(300, 300)
         gaps = Interface(rows[:, ::3], stream=0x7700, strides=(1200, 12))
         there = Interface(np.empty(300, np.int32), stream=0x7700)
@@ -335,10 +345,14 @@ def test_capsules_are_consumed_once_and_released(fake_cuda):
         assert gone() is not None
         del capsule
         assert gone() is None
-        # read-only, told by the versioned protocol alone
-        lent = gpuopt.asarray(Interface(np.array(0), read_only=True))
-        caught(ValueError, lambda: gpuopt.reduce(Interface(items), out=Capsules(lent)), "read-only")
-        caught(BufferError, lambda: lent.__dlpack__(), "read-only")
+        """,
+    )
+
+
+def test_capsules_order_streams(fake_cuda):
+    with_producers(
+        fake_cuda,
+        """
         # the consumer's stream waits for ours
         array = gpuopt.asarray(items, device="cuda")
         forget()
@@ -362,6 +376,18 @@ def test_capsules_are_consumed_once_and_released(fake_cuda):
         forget()
         del capsule
         assert story() == "idle 0;", story()
+        """,
+    )
+
+
+def test_unfit_capsules_are_refused(fake_cuda):
+    with_producers(
+        fake_cuda,
+        """
+        # read-only, by the versioned protocol alone
+        lent = gpuopt.asarray(Interface(np.array(0), read_only=True))
+        caught(ValueError, lambda: gpuopt.reduce(Interface(items), out=Capsules(lent)), "read-only")
+        caught(BufferError, lambda: lent.__dlpack__(), "read-only")
         array = gpuopt.asarray(items, device="cuda")
         caught(ValueError, lambda: array.__dlpack__(stream=0), "ambiguous")
         caught(BufferError, lambda: array.__dlpack__(copy=True), "get")

@@ -285,7 +285,8 @@ static enum sim_status vector_atomic(struct sim_decoder *d, const struct sim_ope
     return status ? status : sim_emit(d, in);
 }
 
-enum sim_status sim_decode_atom(struct sim_decoder *d) {
+/* Returns whether the mnemonic names an operation. */
+static int atomic_operation(const struct sim_decoder *d, uint8_t *found) {
     static const struct {
         const char *name;
         enum sim_atomic op;
@@ -293,33 +294,48 @@ enum sim_status sim_decode_atom(struct sim_decoder *d) {
                {"inc", SIM_ATOM_INC}, {"dec", SIM_ATOM_DEC}, {"and", SIM_ATOM_AND},
                {"or", SIM_ATOM_OR},   {"xor", SIM_ATOM_XOR}, {"exch", SIM_ATOM_EXCH},
                {"cas", SIM_ATOM_CAS}};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (sim_part(d, ops[i].name)) {
+            *found = (uint8_t)ops[i].op;
+            return 1;
+        }
+    return 0;
+}
+
+/* Returns whether an atomic operation exists for a type. */
+static int atomic_accepts(uint8_t op, enum sim_type type) {
+    if (type == SIM_T_NONE || sim_types[type].bytes < 2 || sim_types[type].bytes > 8)
+        return 0;
+    const int floating =
+        sim_types[type].class == SIM_C_HALF || sim_types[type].class == SIM_C_FLOAT;
+    switch (op) {
+    case SIM_ATOM_AND:
+    case SIM_ATOM_OR:
+    case SIM_ATOM_XOR:
+    case SIM_ATOM_CAS:
+        return !floating;
+    case SIM_ATOM_INC:
+    case SIM_ATOM_DEC:
+        return type == SIM_T_U32;
+    default:
+        return 1;
+    }
+}
+
+enum sim_status sim_decode_atom(struct sim_decoder *d) {
     struct sim_insn in = {0};
-    int is_red = sim_part_at(d, 0, "red"), found = 0;
+    int is_red = sim_part_at(d, 0, "red");
     const struct sim_operand *o = d->s->operands;
     enum sim_type type = element_type(d);
     enum sim_status status;
     for (uint32_t i = 1; type == SIM_T_NONE && i < d->m->count; i++)
         type = sim_last_type(d, i); /* vectors may name their type before the operation */
-    for (size_t i = 0; i < sizeof ops / sizeof *ops && !found; i++) {
-        if (sim_part(d, ops[i].name)) {
-            in.sub = (uint8_t)ops[i].op;
-            found = 1;
-        }
-    }
-    uint32_t want = (is_red ? 2u : 3u) + (in.sub == SIM_ATOM_CAS);
-    if (!found || type == SIM_T_NONE || sim_types[type].bytes < 2 || sim_types[type].bytes > 8)
+    if (!atomic_operation(d, &in.sub) || !atomic_accepts(in.sub, type))
         return sim_unsupported(d);
+    uint32_t want = (is_red ? 2u : 3u) + (in.sub == SIM_ATOM_CAS);
     /* one more: a cache hint, or an mbarrier */
     if ((status = sim_operands(d, want + (uint32_t)is_async(d), want + 1)) != SIM_OK)
         return status;
-    int half = sim_types[type].class == SIM_C_HALF,
-        bitwise = in.sub == SIM_ATOM_AND || in.sub == SIM_ATOM_OR || in.sub == SIM_ATOM_XOR;
-    int floating = half || sim_types[type].class == SIM_C_FLOAT;
-    if ((floating && in.sub != SIM_ATOM_ADD && in.sub != SIM_ATOM_MIN && in.sub != SIM_ATOM_MAX &&
-         in.sub != SIM_ATOM_EXCH) ||
-        (bitwise && floating) ||
-        ((in.sub == SIM_ATOM_INC || in.sub == SIM_ATOM_DEC) && type != SIM_T_U32))
-        return sim_unsupported(d);
     in.op = SIM_OP_ATOM;
     in.type = (uint8_t)type;
     in.vec = vector_part(d);

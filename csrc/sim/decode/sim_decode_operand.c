@@ -123,6 +123,24 @@ static enum sim_status constant(struct sim_decoder *d, const struct sim_operand 
     return sim_constant_slot(d, bits, bytes, slot);
 }
 
+/* A register plus a constant, of 2, 4 or 8 bytes. */
+static enum sim_status sum(struct sim_decoder *d, const struct sim_operand *o, enum sim_type type,
+                           enum sim_fit fit, uint32_t *slot) {
+    static const char *const sums[] = {"add.u16", "add.u32", NULL, "add.u64"};
+    const uint32_t bytes = sim_storage(type);
+    struct sim_operand reg = *o;
+    uint32_t sources[4] = {0};
+    enum sim_status status;
+    reg.kind = SIM_O_REG;
+    if (sim_types[o->type].class == SIM_C_FLOAT || sim_types[o->type].class == SIM_C_HALF)
+        return sim_malformed(d, "the sum of a floating-point register and a constant");
+    if ((status = sim_source_fit(d, &reg, type, fit, &sources[0])) ||
+        (status = sim_constant_slot(d, o->bits, bytes, &sources[1])))
+        return status;
+    *slot = sim_temp(d);
+    return sim_lane(d, sums[bytes / 2 - 1], 0, *slot, sources, 1);
+}
+
 enum sim_status sim_source_fit(struct sim_decoder *d, const struct sim_operand *o,
                                enum sim_type type, enum sim_fit fit, uint32_t *slot) {
     uint32_t bytes = sim_storage(type);
@@ -144,19 +162,8 @@ enum sim_status sim_source_fit(struct sim_decoder *d, const struct sim_operand *
         *slot = sim_temp(d);
         return resize(d, d->slots[o->reg], have, *slot, bytes, sim_types[type].class == SIM_C_SINT);
     }
-    case SIM_O_SUM: {
-        static const char *const sums[] = {"add.u16", "add.u32", NULL, "add.u64"};
-        struct sim_operand reg = *o;
-        uint32_t sources[4] = {0};
-        reg.kind = SIM_O_REG;
-        if (sim_types[o->type].class == SIM_C_FLOAT || sim_types[o->type].class == SIM_C_HALF)
-            return sim_malformed(d, "the sum of a floating-point register and a constant");
-        if ((status = sim_source_fit(d, &reg, type, fit, &sources[0])) ||
-            (status = sim_constant_slot(d, o->bits, bytes, &sources[1])))
-            return status;
-        *slot = sim_temp(d);
-        return sim_lane(d, sums[bytes / 2 - 1], 0, *slot, sources, 1);
-    }
+    case SIM_O_SUM:
+        return sum(d, o, type, fit, slot);
     case SIM_O_INT:
     case SIM_O_FLOAT:
         return constant(d, o, type, bytes, slot);

@@ -83,11 +83,50 @@ static int arrives(unsigned sub) {
            sub == SIM_MBAR_CPASYNC;
 }
 
+/* Applies a lane's operation to a barrier; returns 0, or 1 + the result of a check that failed. */
+static int change(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
+                  uint32_t lane, uint32_t at, uint64_t value, struct mbarrier *b) {
+    const uint32_t pc = (uint32_t)(in - w->run->kernel->code);
+    int found = 0;
+    switch (in->sub) {
+    case SIM_MBAR_INIT:
+        if (!(found = check_arrivals(w, warp, pc, lane, value)))
+            *b = (struct mbarrier){0, (uint32_t)value, (uint32_t)value, BIAS};
+        return found;
+    case SIM_MBAR_INVAL:
+        *b = (struct mbarrier){0, 0, 0, 0};
+        return 0;
+    case SIM_MBAR_LATER:
+    case SIM_MBAR_EXPECT:
+    case SIM_MBAR_COMPLETE:
+        return add_bytes(w, warp, pc, lane, b,
+                         in->sub == SIM_MBAR_EXPECT ? (int64_t)value : -(int64_t)value);
+    case SIM_MBAR_ARRIVE_EXPECT:
+        if ((found = add_bytes(w, warp, pc, lane, b, (int64_t)value)))
+            return found;
+        value = 1; /* fall through */
+    case SIM_MBAR_ARRIVE_DROP:
+    case SIM_MBAR_ARRIVE:
+        if ((found = check_arrivals(w, warp, pc, lane, value)) ||
+            (found = arrive(w, warp, pc, lane, b, value)))
+            return found;
+        if (in->sub == SIM_MBAR_ARRIVE_DROP)
+            b->expected -= (uint32_t)value;
+        return 0;
+    case SIM_MBAR_CPASYNC: /* the copies in flight make the arrival; else this lane does */
+        if (!sim_copies_track(warp, lane, at))
+            return in->vec ? arrive(w, warp, pc, lane, b, 1) : 0;
+        b->pending += !in->vec; /* without .noinc, it is expected in addition */
+        return 0;
+    default:
+        return 0;
+    }
+}
+
 static int mbarrier_lane(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
                          uint32_t lane, uint8_t *regs, uint8_t *host, int *done) {
     uint64_t state, before, value = 1;
     const uint32_t at = (uint32_t)(host - warp->block->shared);
-    uint32_t pc = (uint32_t)(in - w->run->kernel->code);
     int found = 0;
     memcpy(&state, host, 8);
     if (arrives(in->sub) && !unpack(state).pending) {
@@ -101,51 +140,16 @@ static int mbarrier_lane(struct sim_worker *w, struct sim_warp *warp, const stru
         value = in->sub == SIM_MBAR_WAIT ? ((const sim_u64 *)(const void *)(regs + in->b))[lane]
                                          : ((const sim_u32 *)(const void *)(regs + in->b))[lane];
     struct mbarrier b = unpack(state);
-    switch (in->sub) {
-    case SIM_MBAR_INIT:
-        if ((found = check_arrivals(w, warp, pc, lane, value)))
-            return found - 1;
-        b = (struct mbarrier){0, (uint32_t)value, (uint32_t)value, BIAS};
-        break;
-    case SIM_MBAR_INVAL:
-        b = (struct mbarrier){0, 0, 0, 0};
-        break;
-    case SIM_MBAR_LATER: /* without a copy, a check has refused the lane's access */
-        if (sim_copies_track_last(warp, lane, at))
-            return 0; /* fall through */
-    case SIM_MBAR_EXPECT:
-    case SIM_MBAR_COMPLETE:
-        if ((found = add_bytes(w, warp, pc, lane, &b,
-                               in->sub == SIM_MBAR_EXPECT ? (int64_t)value : -(int64_t)value)))
-            return found - 1;
-        break;
-    case SIM_MBAR_ARRIVE_EXPECT:
-        if ((found = add_bytes(w, warp, pc, lane, &b, (int64_t)value)))
-            return found - 1;
-        value = 1; /* fall through */
-    case SIM_MBAR_ARRIVE_DROP:
-    case SIM_MBAR_ARRIVE:
-        if ((found = check_arrivals(w, warp, pc, lane, value)) ||
-            (found = arrive(w, warp, pc, lane, &b, value)))
-            return found - 1;
-        if (in->sub == SIM_MBAR_ARRIVE_DROP)
-            b.expected -= (uint32_t)value;
-        break;
-    case SIM_MBAR_CPASYNC: /* the copies in flight make the arrival; else this lane does */
-        if (sim_copies_track(warp, lane, at))
-            b.pending += !in->vec; /* without .noinc, it is expected in addition */
-        else if (in->vec && (found = arrive(w, warp, pc, lane, &b, 1)))
-            return found - 1;
-        break;
-    case SIM_MBAR_WAIT:
-        *done = (int)(value >> 63 != b.phase);
+    if (in->sub == SIM_MBAR_WAIT || in->sub == SIM_MBAR_WAIT_PARITY) {
+        *done =
+            (in->sub == SIM_MBAR_WAIT ? (uint32_t)(value >> 63) : (uint32_t)(value & 1)) != b.phase;
         return 0;
-    case SIM_MBAR_WAIT_PARITY:
-        *done = (value & 1) != b.phase;
-        return 0;
-    default:
-        break;
     }
+    /* without a copy, a check has refused the lane's access */
+    if (in->sub == SIM_MBAR_LATER && sim_copies_track_last(warp, lane, at))
+        return 0;
+    if ((found = change(w, warp, in, lane, at, value, &b)))
+        return found - 1;
     if (in->sub == SIM_MBAR_INVAL)
         memset(host, 0, 8);
     else

@@ -190,6 +190,16 @@ static int put_string(struct printing *p, const struct conversion *c) {
 }
 
 /* Returns 0 if an argument cannot be read. */
+/* An integer argument as its length modifier narrows it. */
+static uint64_t narrowed(const struct conversion *c, uint64_t bits) {
+    if (c->letter == 'd' || c->letter == 'i')
+        return c->narrow == 2 ? (uint64_t)(int8_t)bits
+               : c->narrow    ? (uint64_t)(int16_t)bits
+               : c->wide      ? bits
+                              : (uint64_t)(int32_t)bits;
+    return c->narrow == 2 ? bits & 0xff : c->narrow ? bits & 0xffff : bits;
+}
+
 static int convert(struct printing *p, const struct conversion *c) {
     char format[64],
         made[2 * WIDTH_MOST + 400]; /* a double has up to 309 digits before the point */
@@ -210,15 +220,8 @@ static int convert(struct printing *p, const struct conversion *c) {
     case 'X':
         if (!next_argument(p, c->wide ? 8 : 4, &bits))
             return 0;
-        if (c->letter == 'd' || c->letter == 'i')
-            bits = c->narrow == 2 ? (uint64_t)(int8_t)bits
-                   : c->narrow    ? (uint64_t)(int16_t)bits
-                   : c->wide      ? bits
-                                  : (uint64_t)(int32_t)bits;
-        else if (c->narrow)
-            bits &= c->narrow == 2 ? 0xff : 0xffff;
         spell(c, "ll", format, sizeof format);
-        n = snprintf(made, sizeof made, format, (long long)bits);
+        n = snprintf(made, sizeof made, format, (long long)narrowed(c, bits));
         break;
     case 'c':
         if (!next_argument(p, 4, &bits))

@@ -219,6 +219,26 @@ static uint64_t lone_sectors(const struct sim_run *run) {
     return count;
 }
 
+static struct sim_pc_count sum_of(const struct sim_worker *workers, unsigned count, uint32_t pc) {
+    struct sim_pc_count sum = {0};
+    for (unsigned i = 0; i < count; i++) {
+        const struct sim_pc_count *n = &workers[i].pcs[pc];
+        sum.requests += n->requests;
+        sum.shared_requests += n->shared_requests;
+        sum.local_requests += n->local_requests;
+        sum.wavefronts += n->wavefronts;
+        sum.sectors += n->sectors;
+        sum.lines += n->lines;
+        sum.bytes += n->bytes;
+        sum.moved += n->moved;
+        sum.transactions += n->transactions;
+        sum.conflicts += n->conflicts;
+        sum.guard_off += n->guard_off;
+        sum.divergent += n->divergent;
+    }
+    return sum;
+}
+
 int sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned count,
                      struct sim_report *report) {
     const struct sim_kernel *k = run->kernel;
@@ -228,7 +248,6 @@ int sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned c
     report->spread.lone_sectors = lone_sectors(run);
     struct sim_block_count block = {0, 0};
     for (uint32_t pc = 0; pc < k->code_count; pc++) {
-        struct sim_pc_count sum = {0};
         struct sim_cached cached = {0};
         if (k->code[pc].op == SIM_OP_BLOCK) {
             block = (struct sim_block_count){0, 0};
@@ -240,21 +259,7 @@ int sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned c
         }
         if ((k->code[pc].flags & SIM_F_HELPER) || !block.warps)
             continue;
-        for (unsigned i = 0; i < count; i++) {
-            const struct sim_pc_count *n = &workers[i].pcs[pc];
-            sum.requests += n->requests;
-            sum.shared_requests += n->shared_requests;
-            sum.local_requests += n->local_requests;
-            sum.wavefronts += n->wavefronts;
-            sum.sectors += n->sectors;
-            sum.lines += n->lines;
-            sum.bytes += n->bytes;
-            sum.moved += n->moved;
-            sum.transactions += n->transactions;
-            sum.conflicts += n->conflicts;
-            sum.guard_off += n->guard_off;
-            sum.divergent += n->divergent;
-        }
+        const struct sim_pc_count sum = sum_of(workers, count, pc);
         if (run->caches)
             cached = sim_caches_of(run, pc, sum.sectors);
         int system;

@@ -68,6 +68,29 @@ static enum sim_status read_bounds(struct sim_parser *parser, uint32_t block[3],
 }
 
 /* .entry name (...) ... { } or .func (...) name (...) ... { } or ; */
+/* Consumes a word of a function's header, with the numbers of a directive that limits it. */
+static enum sim_status header_word(struct sim_parser *parser, struct sim_function *f) {
+    const int only = sim_parse_word_is(parser, ".reqntid");
+    const int threads = only || sim_parse_word_is(parser, ".maxntid");
+    const int cluster = sim_parse_word_is(parser, ".reqnctapercluster");
+    const int registers = sim_parse_word_is(parser, ".maxnreg");
+    enum sim_status status = sim_parse_next(parser);
+    if (status || !(threads || cluster || registers))
+        return status;
+    uint64_t product;
+    uint32_t block[3] = {1, 1, 1};
+    status = read_bounds(parser, block, &product);
+    if (registers)
+        f->max_registers = (unsigned)product;
+    else if (cluster)
+        f->cluster_blocks = (unsigned)product;
+    else
+        f->max_threads = (unsigned)product;
+    if (only && product)
+        memcpy(f->block, block, sizeof f->block);
+    return status;
+}
+
 static enum sim_status function_directive(struct sim_parser *parser, int is_entry) {
     struct sim_module *module = parser->module;
     const struct sim_token *token = &parser->lexer.token;
@@ -91,25 +114,7 @@ static enum sim_status function_directive(struct sim_parser *parser, int is_entr
             return sim_parse_fail(parser, SIM_SYNTAX, "a function header that never ends");
         if (!depth && token->kind == SIM_TOK_WORD && token->text[0] != '.' && !f->name.length)
             f->name = (struct sim_name){token->text, token->length};
-        int threads = !depth && (sim_parse_word_is(parser, ".maxntid") ||
-                                 sim_parse_word_is(parser, ".reqntid"));
-        const int only = threads && sim_parse_word_is(parser, ".reqntid");
-        int cluster = !depth && sim_parse_word_is(parser, ".reqnctapercluster");
-        int registers = !depth && sim_parse_word_is(parser, ".maxnreg");
-        status = sim_parse_next(parser);
-        if (!status && (threads || cluster || registers)) {
-            uint64_t product;
-            uint32_t block[3] = {1, 1, 1};
-            status = read_bounds(parser, block, &product);
-            if (registers)
-                f->max_registers = (unsigned)product;
-            else if (cluster)
-                f->cluster_blocks = (unsigned)product;
-            else
-                f->max_threads = (unsigned)product;
-            if (only && product)
-                memcpy(f->block, block, sizeof f->block);
-        }
+        status = depth ? sim_parse_next(parser) : header_word(parser, f);
     }
     if (status)
         return status;

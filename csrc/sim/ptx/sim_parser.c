@@ -36,6 +36,22 @@ static enum sim_status skip_attribute(struct sim_parser *parser) {
     return status;
 }
 
+/* Consumes a declaration's name and the extents behind it. */
+static enum sim_status array_extents(struct sim_parser *parser, struct sim_declaration *d) {
+    enum sim_status status = sim_parse_next(parser);
+    while (!status && sim_parse_is(parser, '[')) {
+        uint64_t n = 0;
+        d->is_array = 1;
+        if (!(status = sim_parse_next(parser)) && !sim_parse_is(parser, ']'))
+            status = sim_parse_constant(parser, &n);
+        if (!status && !sim_multiply(d->elements, n, &d->elements))
+            return sim_parse_fail(parser, SIM_LIMIT, "an array of more than 2^64 elements");
+        if (!status)
+            status = sim_parse_expect(parser, ']');
+    }
+    return status;
+}
+
 enum sim_status sim_parse_declaration(struct sim_parser *parser, struct sim_declaration *d) {
     enum sim_status status = SIM_OK;
     const struct sim_token *token = &parser->lexer.token;
@@ -84,18 +100,7 @@ enum sim_status sim_parse_declaration(struct sim_parser *parser, struct sim_decl
     if (token->kind != SIM_TOK_WORD)
         return sim_parse_fail(parser, SIM_SYNTAX, "a declaration without a name");
     d->name = (struct sim_name){token->text, token->length};
-    status = sim_parse_next(parser);
-    while (!status && sim_parse_is(parser, '[')) {
-        uint64_t n = 0;
-        d->is_array = 1;
-        if (!(status = sim_parse_next(parser)) && !sim_parse_is(parser, ']'))
-            status = sim_parse_constant(parser, &n);
-        if (!status && !sim_multiply(d->elements, n, &d->elements))
-            return sim_parse_fail(parser, SIM_LIMIT, "an array of more than 2^64 elements");
-        if (!status)
-            status = sim_parse_expect(parser, ']');
-    }
-    return status;
+    return array_extents(parser, d);
 }
 
 /* A symbol as a register of the declared type; 128 bits are two of 64. */
