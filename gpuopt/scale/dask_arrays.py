@@ -13,13 +13,14 @@ import dask.array as da
 import numpy as np
 
 from gpuopt.arrays.inout import FLOATS, common
+from gpuopt.families.axis_plan import PLACES
 from gpuopt.families.matmul import matmul
 from gpuopt.families.stencil1d import stencil1d, stencil1d_problem, stencil_axis, window_of
 from gpuopt.families.transpose import permutation, transpose, transpose_problem
 from gpuopt.families.vectors import add, saxpy
 from gpuopt.scale.halo import radius_of
 from gpuopt.scale.kinds import is_dask
-from gpuopt.scale.partials import Part, Reduction
+from gpuopt.scale.partials import PART_BYTES, Part, Reduction
 
 KINDS = ("cpu", "cuda", "sim")
 
@@ -112,12 +113,22 @@ def _like(x: Any) -> Any:
 # --- reductions
 
 
-def _part(chunk: Any, reduction: Reduction, starts: Any, block_id: Any = None) -> Part:
+def _indexed(chunk: Any, reduction: Reduction, starts: Any, block_id: Any = None) -> Part:
     return reduction.part(chunk, [starts[axis][k] for axis, k in enumerate(block_id)])
 
 
 def _same(part: Part, axis: Any, keepdims: bool) -> Part:
     return part
+
+
+class _Parts:
+    """Reduces chunks to parts that do not depend on their position."""
+
+    def __init__(self, reduction: Reduction) -> None:
+        self.reduction = reduction
+
+    def __call__(self, chunk: Any, axis: Any, keepdims: bool, computing_meta: bool = False) -> Any:
+        return chunk if computing_meta else self.reduction.part(chunk, (0,) * chunk.ndim)
 
 
 def _flat(parts: Any) -> list[Part]:
@@ -159,26 +170,35 @@ def reduce(
     elif block is not None:
         how["block"] = block
     planned = Reduction.of(x.shape, x.dtype, op, axis, bool(keepdims), dtype, initial, how)
-    starts = [np.cumsum((0, *sizes[:-1])).tolist() for sizes in x.chunks]
-    ones = tuple(
-        (1,) * len(sizes) if k in planned.axes else sizes for k, sizes in enumerate(x.chunks)
-    )
-    parts = da.map_blocks(
-        _part, x, reduction=planned, starts=starts, chunks=ones, dtype=x.dtype, meta=x._meta
-    )
+    first: Any = _Parts(planned)
+    if planned.op in PLACES:
+        starts = [np.cumsum((0, *sizes[:-1])).tolist() for sizes in x.chunks]
+        ones = tuple(
+            (1,) * len(sizes) if k in planned.axes else sizes for k, sizes in enumerate(x.chunks)
+        )
+        x = da.map_blocks(
+            _indexed, x, reduction=planned, starts=starts, chunks=ones, dtype=x.dtype, meta=x._meta
+        )
+        first = _same
     return da.reduction(
-        parts,
-        _same,
+        x,
+        first,
         _Finished(planned),
         axis=planned.axes,
         keepdims=planned.keepdims,
         dtype=planned.result,
-        split_every=split_every,
+        split_every=split_every or _split(x, planned),
         combine=_Joined(planned),
         name=f"gpuopt-{op}",
         concatenate=False,
         meta=_meta(x, len(planned.squeezed(planned.shape)), planned.result),
     )
+
+
+def _split(x: Any, planned: Reduction) -> int:
+    """Return the parts that a task joins: a task costs a scheduler a millisecond, like 8 MiB."""
+    sizes = (1 if k in planned.axes else max(sizes) for k, sizes in enumerate(x.chunks))
+    return min(64, max(4, (8 << 20) // max(1, 2 * PART_BYTES * math.prod(sizes))))
 
 
 # --- arrays of the same size

@@ -37,6 +37,7 @@ struct part {
     int64_t stride, inner_stride, key, mask;
     uint64_t finish;
     int64_t core_key; /* as `key`, but 0 if it has been applied to the core's elements */
+    bool ahead;       /* what lies after a row's elements is read next, from memory */
     bool copies;      /* strided elements are copied to `gathered`, and converted to `converted` */
     char *gathered, *converted; /* of LEAF elements each */
 };

@@ -114,7 +114,7 @@ CPU_INLINE void FOR(search)(const struct axis_functions *functions, const struct
         if (copies)
             run = axis_run(functions, part, run, count);
         copied = i;
-        leaf_of(run, count, 1, key, 0, &next);
+        leaf_of(run, count, 1, part->ahead && !last, key, 0, &next);
         if (done == 0 || next < best || IS_NAN(next)) {
             best = next;
             at = i;

@@ -83,19 +83,18 @@ typedef _Bool bool;
 enum {
     LANES = 16,
     ROWS = 16,
-    LEAF = LANES * ROWS,   /* elements */
-    CHUNK = 64 * LEAF,     /* elements that a thread processes at a time */
-    STACK = 8,             /* pending leaves in a chunk of complex numbers */
-    ORDERLESS_BYTES = 256, /* of the lanes of operations in any order */
-    SEGMENT_CHUNKS = 256,  /* chunks between two polls: 2^22 elements, a few milliseconds */
-    TREE_DEPTH = 64,       /* of a binary tree over any 64-bit count */
-    ITEMS_PER_NS = 32,     /* reduced by one thread, estimated, if they are in its cache; */
-    BYTES_PER_NS = 64,     /* and read from memory */
-    GATHERING = 4,         /* estimated cost relative to contiguous elements */
-    TASK_CHUNKS = 4,       /* that a thread of the team takes at a time */
-    TURN_SEGMENTS = 16,    /* that the team processes at a time */
-    LINE = 64,             /* bytes of a cache line */
-    AHEAD = 512,           /* bytes prefetched (TUNING.md C6) */
+    LEAF = LANES * ROWS,        /* elements */
+    CHUNK = 64 * LEAF,          /* elements that a thread processes at a time */
+    STACK = 8,                  /* pending leaves in a chunk of complex numbers */
+    ORDERLESS_BYTES = 256,      /* of the lanes of operations in any order */
+    SEGMENT_CHUNKS = 256,       /* chunks between two polls: 2^22 elements, a few milliseconds */
+    TREE_DEPTH = 64,            /* of a binary tree over any 64-bit count */
+    ITEMS_PER_NS = 32,          /* reduced by one thread, estimated, if they are in its cache; */
+    BYTES_PER_NS = 64,          /* and read from memory */
+    GATHERING = 4,              /* estimated cost relative to contiguous elements */
+    TASK_CHUNKS = 4,            /* that a thread of the team takes at a time */
+    TURN_SEGMENTS = 16,         /* that the team processes at a time */
+    PREFETCHED = 8 * CPU_AHEAD, /* bytes of an array from which on it is prefetched */
 };
 
 _Static_assert(CHUNK / (ORDERLESS_BYTES / sizeof(uint16_t)) <= 128,
@@ -141,7 +140,7 @@ struct functions;
         const size_t leaves = n / LEAF;                                                          \
         for (size_t leaf = 0; leaf < leaves; leaf++) {                                           \
             if (prefetch)                                                                        \
-                prefetch_after(in + leaf * LEAF, sizeof(type_##items) * LEAF);                   \
+                cpu_prefetch(in + leaf * LEAF, sizeof(type_##items) * LEAF);                     \
             leaf_##op##_##items(in + leaf * LEAF, stack[depth++], key);                          \
             for (size_t pairs = leaf + 1; pairs % 2 == 0; pairs /= 2, depth--)                   \
                 merge_##op##_##items(stack[depth - 2], stack[depth - 1]);                        \
@@ -192,7 +191,7 @@ struct functions;
             lanes[lane] = IDENTITY_##op(acc);                                                     \
         for (; i + MANY <= n; i += MANY) {                                                        \
             if (prefetch)                                                                         \
-                prefetch_after(in + i, sizeof(type_##items) * MANY);                              \
+                cpu_prefetch(in + i, sizeof(type_##items) * MANY);                                \
             for (int lane = 0; lane < MANY; lane++)                                               \
                 lanes[lane] =                                                                     \
                     COMBINE_##op(acc, lanes[lane], ITEM_##op(items, acc, in[i + (size_t)lane]));  \
@@ -223,7 +222,7 @@ struct functions;
         for (; i + ORDERLESS_BYTES <= bytes; i += ORDERLESS_BYTES) {                              \
             const raw_8 *words = (const raw_8 *)(in + i);                                         \
             if (prefetch)                                                                         \
-                prefetch_after(in + i, ORDERLESS_BYTES);                                          \
+                cpu_prefetch(in + i, ORDERLESS_BYTES);                                            \
             for (int lane = 0; lane < MANY; lane++)                                               \
                 lanes[lane] = COMBINE_##op(uint64, lanes[lane], words[lane] ^ key);               \
         }                                                                                         \
@@ -247,11 +246,6 @@ struct functions;
                                             size_t n, void *result, bool prefetch) {             \
         any_chunk_##name(functions, data, n, result, prefetch);                                  \
     }
-
-CPU_INLINE void prefetch_after(const void *leaf, size_t bytes) {
-    for (size_t i = 0; i < bytes; i += LINE)
-        __builtin_prefetch((const char *)((uintptr_t)leaf + AHEAD + i));
-}
 
 typedef void chunk_function(const struct functions *functions, const void *items, size_t n,
                             void *result, bool prefetch);
@@ -500,7 +494,7 @@ static void turn_task(const void *state, uint64_t task, struct cpu_worker *worke
         if (turn->box) {
             char *const room = turn->gathered + (size_t)worker->number * CHUNK * size;
             gather_box(room, turn->box, size, turn->first + i * CHUNK, n);
-            chunk(turn->functions, room, n, &turn->partial[i], true);
+            chunk(turn->functions, room, n, &turn->partial[i], false);
         } else {
             chunk(turn->functions, turn->items + (turn->first + i * CHUNK) * size, n,
                   &turn->partial[i], true);
@@ -550,7 +544,8 @@ static enum status cpu_reduce_simd(struct device *device, const struct cpu_kerne
     void *result = (void *)(uintptr_t) * (const device_address *)arguments[1];
     const uint64_t n = *(const uint64_t *)arguments[2];
     if (n <= CHUNK || decides(functions, items)) {
-        functions->chunk[cpu_isa()](functions, items, n <= CHUNK ? n : LEAF, result, true);
+        functions->chunk[cpu_isa()](functions, items, n <= CHUNK ? n : LEAF, result,
+                                    n <= CHUNK && n * functions->item_size >= PREFETCHED);
         return STATUS_OK;
     }
     const struct turn whole = {.functions = functions, .items = items, .n = n};

@@ -49,9 +49,10 @@ enum {
     TASK_ITEMS = 1 << 16,      /* of a task, if there are many, */
     TASK_ITEMS_MOST = 1 << 21, /* and at most: between two polls */
     FEW_TASKS = 64,
-    TREE_DEPTH = 12,   /* of a task's leaves, with the last one */
-    FIRST = 128,       /* elements of a long row that may decide */
-    COPIED_ROWS = 512, /* elements of rows that are copied together, if shorter */
+    TREE_DEPTH = 12,            /* of a task's leaves, with the last one */
+    FIRST = 128,                /* elements of a long row that may decide */
+    COPIED_ROWS = 512,          /* elements of rows that are copied together, if shorter */
+    PREFETCHED = 8 * CPU_AHEAD, /* bytes, of an array or a row, from which on prefetches pay off */
 };
 _Static_assert(TASK_ITEMS_MOST <= LEAF << (TREE_DEPTH - 2), "a leaf more than the tree is deep");
 _Static_assert(LEAF >= TILE, "a row of a tile's columns is brought together at once");
@@ -70,6 +71,7 @@ struct job {
     int64_t mask;
     uint64_t rows, run, share; /* of a task: rows, tiles of columns, elements of each */
     uint64_t splits, tiles;    /* of the whole */
+    bool ahead;                /* rows are long or adjacent, and not in a cache */
     char *partials;            /* NULL if the reduced axis is one chunk */
     /* The first chunk, in the order of the search, after which no other can change the result. NULL
      * if there are several results. */
@@ -357,6 +359,7 @@ static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64
     }
     part.copies = functions->convert ||
                   (part.columns > 1 ? gathers_columns(&part) : part.stride != (int64_t)part.kept);
+    part.ahead = job->ahead && !part.copies;
     if (job->settled && atomic_load_explicit(job->settled, memory_order_relaxed) < order) {
         functions->core->nothing(values);
     } else if (whole_part(functions, &part, (char *)values) && job->settled) {
@@ -510,7 +513,10 @@ static enum status cpu_reduce_axis(struct device *device, const struct cpu_kerne
     set_shape(&job, &outer, &inner);
     const uint64_t columns = least(job.inner, TILE);
     job.tiles = (job.inner - 1) / TILE + 1;
-    const uint64_t items = job.outer * job.tiles < FEW_TASKS ? TASK_ITEMS : TASK_ITEMS_MOST;
+    const uint64_t even = job.outer * job.reduced * job.inner / FEW_TASKS;
+    const uint64_t items = job.outer * job.tiles < FEW_TASKS
+                               ? least(most(even, TASK_ITEMS), TASK_ITEMS_MOST)
+                               : TASK_ITEMS_MOST;
     job.share = least(job.reduced, items / columns);
     job.splits = (job.reduced - 1) / job.share + 1;
     /* Adjacent tiles first: memory is read in order. */
@@ -526,6 +532,9 @@ static enum status cpu_reduce_axis(struct device *device, const struct cpu_kerne
     }
     const double bytes = (double)(job.outer * job.reduced * job.inner * job.functions->item_size);
     const int threads = kernel->parallel ? cpu_team_threads(bytes / BYTES_PER_NS) : 1;
+    job.ahead = bytes >= PREFETCHED &&
+                (job.share * job.functions->item_size >= PREFETCHED ||
+                 (job.outer_axes.count == 1 && job.outer_axes.steps[0] == (int64_t)job.reduced));
     const uint64_t runs = (job.tiles - 1) / job.run + 1;
     const uint64_t tasks = ((job.outer - 1) / job.rows + 1) * job.splits * runs;
     enum status status = cpu_team_run(device, threads, tasks, first_task, &job);
