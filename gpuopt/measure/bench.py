@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -44,6 +44,9 @@ HOST_COPIES = 3  # of a work's arrays, on the host: the data, and what came from
 WORD = 4  # bytes, of the copy that bounds what moves data
 # A hundred works of a draw take a minute or so.
 RANDOM_EFFORT = Effort(5, 2e-3, 1e-2, hopeless=16)
+# Samples shorter than a scheduler's time slice: others' work on the host's cores disturbs a few of
+# them, not the median.
+RANDOM_EFFORT_CPU = Effort(21, 2e-4, slow_seconds=1e-3, slow_rounds=9, hopeless=16)
 
 
 @dataclass
@@ -461,7 +464,7 @@ def _measure(work: Workload, device: Device, wanted: Sequence[str], effort: Effo
 def _effort(measured: Bench) -> Effort:
     gpu = measured.device.kind == "cuda"
     if measured.seed is not None:
-        return RANDOM_EFFORT if gpu else replace(RANDOM_EFFORT, warm_up_seconds=0.0)
+        return RANDOM_EFFORT if gpu else RANDOM_EFFORT_CPU
     quick = measured.quick
     return Effort(ROUNDS[quick], SAMPLE_SECONDS[quick], WARM_UP_SECONDS if gpu else 0.0)
 

@@ -18,8 +18,7 @@ from gpuopt.util.checks import finite
 
 RUNS_MOST = 1000  # in one sample
 RUNS_LEAST = 3  # in one sample of a contender that is not slow
-SLOW_SECONDS = 0.05  # of one run: a longer one is sampled no more often ...
-SLOW_ROUNDS = 3  # ... than this
+SLOW_SECONDS = 0.05  # of one run, from which on it is slow
 
 Progress = Callable[[str, float], None]  # a line of text, and the share of the work that is done
 
@@ -100,7 +99,8 @@ class Effort:
     warm_up_seconds : float
         Work before the first sample, in which a GPU's clocks rise.
     slow_seconds : float
-        A contender with a longer run has at most `SLOW_ROUNDS` samples.
+        A contender with a longer run has samples of one run, at most `slow_rounds`.
+    slow_rounds : int
     hopeless : float
         A contender this many times slower than the fastest has one sample.
     """
@@ -109,6 +109,7 @@ class Effort:
     sample_seconds: float
     warm_up_seconds: float = 0.0
     slow_seconds: float = SLOW_SECONDS
+    slow_rounds: int = 3
     hopeless: float = math.inf
 
 
@@ -179,9 +180,11 @@ class Contender:
         """Choose the runs of a sample and the number of samples."""
         if self.seconds > effort.hopeless * fastest:
             return
+        if self.seconds > effort.slow_seconds:  # perhaps other programs disturbed the first run
+            self.seconds = min(self.seconds, self.time(1, self.warm is None))
         slow = self.seconds > effort.slow_seconds
         least = 1 if slow else min(RUNS_LEAST, self.runs_most)
-        self.rounds = min(effort.rounds, SLOW_ROUNDS) if slow else effort.rounds
+        self.rounds = min(effort.rounds, effort.slow_rounds) if slow else effort.rounds
         if not slow:
             self.seconds = self.time(least, self.warm is None)
         wanted = int(effort.sample_seconds / max(self.seconds, 1e-9))
