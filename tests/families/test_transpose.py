@@ -148,6 +148,12 @@ def permuted(array, axes):
 # Each is another way through the planner: copies, batches, rows, narrow and small matrices, many
 # axes, axes of one element.
 PERMUTATIONS = [
+    # Columns that continue in the next matrix; fewer rows or columns than a vector holds, the last
+    # of which end with the array; few runs of elements; rows of which two follow each other.
+    ((34, 9, 7, 6), (1, 3, 2, 0)), ((60, 45, 2), (2, 1, 0)), ((12, 54, 10), (2, 1, 0)),
+    ((70, 13, 5), (2, 1, 0)), ((10, 199), (1, 0)), ((4, 33, 9), (0, 2, 1)), ((40, 3), (1, 0)),
+    ((13, 45), (1, 0)), ((4, 84, 4, 2), (3, 1, 0, 2)), ((6, 6, 4, 4, 3), (3, 2, 1, 4, 0)),
+    ((2, 100, 9), (1, 0, 2)),
     ((), None), ((5,), None), ((1, 1, 1), None), ((70, 90), (0, 1)), ((3, 65, 130), (0, 2, 1)),
     ((3, 64, 64), (0, 2, 1)), ((20, 30, 40), (2, 0, 1)), ((20, 30, 40), (1, 2, 0)),
     ((65, 3, 70), (2, 1, 0)), ((4, 6, 65, 70), (0, 3, 1, 2)), ((5, 70, 3, 66), (2, 3, 0, 1)),

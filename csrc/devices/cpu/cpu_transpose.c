@@ -33,9 +33,13 @@ enum {
     TINY = 64,            /* elements of a tiny matrix, at most; */
     TINY_ROW = 16,        /* tiny matrices in a row, at least; */
     TINY_BYTES = 8192,
-    ALIASED = 512, /* rows a multiple of this apart share few sets of the first-level cache */
-    FEW = 64,      /* columns of a matrix of few rows, from which its elements are gathered */
-    BLOCK = 1024,  /* bytes of both sides of a block: as many pages as the TLB holds */
+    ALIASED = 512,     /* rows a multiple of this apart share few sets of the first-level cache */
+    FEW_ROWS = 4,      /* fewer do not repay the padding to a patch; */
+    FEW_BYTE_ROWS = 8, /* nor do these, of 1 or 2 bytes */
+    FEW = 64,          /* columns of a matrix of few rows, from which its elements are gathered */
+    BLOCK = 1024,      /* bytes of both sides of a block: as many pages as the TLB holds */
+    LONGER = 4,        /* times, rows of a block that is stored without a buffer, */
+    APART_BYTES = 1 << 20, /* if the array is not in the second-level cache */
 };
 
 struct item16 {
@@ -55,6 +59,13 @@ typedef struct item16 type_complex128;
     static void move_##name(const struct submatrix *part) {                                       \
         const type_##name *in = part->in;                                                         \
         type_##name *restrict out = part->out;                                                    \
+        const uint64_t rows = part->bottom - part->top, columns = part->right - part->left;       \
+        if (rows * sizeof *in >= HOST_LINE || rows > columns) {                                   \
+            for (uint64_t column = part->left; column < part->right; column++)                    \
+                for (uint64_t row = part->top; row < part->bottom; row++)                         \
+                    out[column * part->out_pitch + row] = in[row * part->in_pitch + column];      \
+            return;                                                                               \
+        }                                                                                         \
         for (uint64_t row = part->top; row < part->bottom; row++)                                 \
             for (uint64_t column = part->left; column < part->right; column++)                    \
                 out[column * part->out_pitch + row] = in[row * part->in_pitch + column];          \
@@ -153,9 +164,12 @@ static void copy_rows(const void *state, uint64_t task, struct cpu_worker *worke
     const uint64_t along = call->plan->grid_axes ? axes[0].extent : 1;
     const uint64_t step = call->plan->grid_axes ? axes[0].in * size : 0;
     const char *in_end = call->in + call->plan->reach * size;
-    for (uint64_t row = first; row < end;) {
-        const uint64_t stop = min_u64(end, row - row % along + along);
-        const char *in = matrix_at(call, row).in;
+    struct matrices at = {.at = {0}};
+    first_matrix(&at, call, first);
+    for (uint64_t row = first, count; row < end; next_matrix(&at, count)) {
+        count = min_u64(end - row, along - at.at[0]);
+        const uint64_t stop = row + count;
+        const char *in = at.part.in;
         const uint64_t done = copy_short(in, in_end, step, call->out + row * bytes,
                                          call->out + end * bytes, bytes, stop - row);
         row += done, in += done * step;
@@ -311,7 +325,10 @@ struct blocks {
     uint64_t together;           /* matrices in a task, if each is one block */
     uint64_t at_once;            /* and in one pass, if tiny */
     bool stream;
-    bool direct;         /* without the buffer: elements are patches, and rows apart in the cache */
+    bool direct; /* without the buffer: elements are patches, and rows apart in the cache */
+    bool narrow; /* no whole patch in a matrix, and rows shorter than a line */
+    /* Columns of a matrix, after which those of the next follow, fold_step later in the output. */
+    uint64_t fold, fold_step;
     deal_function *deal; /* of a narrow matrix, or the other one; else NULL */
     mesh_function *mesh;
     struct shuffles shuffles;
@@ -322,11 +339,20 @@ static void prefetch_tile(const char *in, uint64_t row, uint64_t rows) {
         __builtin_prefetch(in + r * row);
 }
 
+/* The last vector of a row shorter than a line overlaps those before. */
 static void put(const struct blocks *blocks, char *out, const char *from, uint64_t bytes) {
-    if (blocks->stream)
+    if (blocks->stream) {
         host_stream(out, from, bytes);
-    else
+    } else if (bytes < 8 || bytes >= HOST_LINE) {
         memcpy(out, from, bytes);
+    } else if (bytes < PATCH_SIDE) {
+        memcpy(out, from, 8);
+        memcpy(out + bytes - 8, from + bytes - 8, 8);
+    } else {
+        for (uint64_t at = 0; at + PATCH_SIDE <= bytes; at += PATCH_SIDE)
+            memcpy(out + at, from + at, PATCH_SIDE);
+        memcpy(out + bytes - PATCH_SIDE, from + bytes - PATCH_SIDE, PATCH_SIDE);
+    }
 }
 
 /* Part of a matrix of a few rows, whose columns are contiguous in the output. */
@@ -348,31 +374,81 @@ static void mesh_block(const struct blocks *blocks, const struct submatrix *bloc
     }
 }
 
+/* Makes adjacent narrow matrices, whose rows are contiguous in the input, one of more columns:
+ * tiles are then wider than a matrix. */
+static void fold_columns(struct blocks *blocks, struct transpose_plan *folded) {
+    const struct transpose_plan *plan = blocks->call.plan;
+    const uint64_t size = blocks->turner->mover.size;
+    blocks->fold = plan->columns;
+    blocks->fold_step = 0;
+    if (!plan->grid_axes || plan->axes[0].in != plan->columns || plan->columns * size >= TALL ||
+        plan->columns * plan->axes[0].extent * size < PATCH_SIDE || plan->rows < FEW_BYTE_ROWS ||
+        size == PATCH_SIDE)
+        return;
+    *folded = *plan;
+    folded->columns *= plan->axes[0].extent;
+    folded->grid_axes--;
+    memmove(folded->axes, folded->axes + 1, folded->grid_axes * sizeof *folded->axes);
+    blocks->fold_step = plan->axes[0].out;
+    blocks->call.plan = folded;
+    blocks->call.matrices /= plan->axes[0].extent;
+}
+
+/* Turns a tile into the buffer by whole patches, where it has room for one: missing rows are padded
+ * with anything, missing columns are those that follow, up to `end`. */
+static void turn_tile(turn_function *turn, const char *in, const char *end, uint64_t in_row,
+                      uint64_t rows, uint64_t columns, uint64_t size, char *buffer) {
+    const uint64_t side = PATCH_SIDE / size;
+    char padded[PATCH_SIDE * WIDE];
+    if (!rows)
+        return;
+    if (columns < side && rows >= side && in + (rows - 1) * in_row + PATCH_SIDE <= end) {
+        columns = side;
+    } else if (rows < side && columns >= side) {
+        for (uint64_t row = 0; row < side; row++)
+            memcpy(padded + row * WIDE, in + min_u64(row, rows - 1) * in_row, columns * size);
+        in = padded;
+        in_row = WIDE;
+        rows = side;
+    }
+    turn(in, in_row, rows, columns, buffer);
+}
+
 /* Tile by tile, along the rows of the input. */
 static void turn_block(const struct blocks *blocks, const struct submatrix *block) {
     const struct turner *turner = blocks->turner;
     turn_function *const turn = turner->turn[cpu_isa()];
     const uint64_t size = turner->mover.size, tall = TALL / size, wide = WIDE / size;
     const uint64_t in_row = block->in_pitch * size, out_row = block->out_pitch * size;
+    const char *end = blocks->call.in + blocks->call.plan->reach * size;
     _Alignas(HOST_LINE) char buffer[WIDE * TALL];
     for (uint64_t top = block->top; top < block->bottom; top += tall)
         for (uint64_t left = block->left; left < block->right; left += wide) {
             const uint64_t rows = min_u64(tall, block->bottom - top);
             const uint64_t columns = min_u64(wide, block->right - left);
             const char *in = (const char *)block->in + top * in_row + left * size;
-            char *out = (char *)block->out + left * out_row + top * size;
+            char *out = (char *)block->out + left / blocks->fold * blocks->fold_step * size +
+                        left % blocks->fold * out_row + top * size;
+            uint64_t folded = left % blocks->fold;
             if (left + wide < block->right)
                 prefetch_tile(in + WIDE, in_row, rows);
             const uint64_t dealt = blocks->deal ? blocks->deal(&blocks->shuffles, columns,
                                                                rows * size / 16, in, buffer)
                                                 : 0;
             const uint64_t done = dealt * 16 / size;
-            turn(in + done * in_row, in_row, rows - done, columns, buffer + done * size);
-            for (uint64_t c = 0; c < columns; c++)
-                if (rows == tall && !blocks->stream)
-                    memcpy(out + c * out_row, buffer + c * TALL, TALL);
+            turn_tile(turn, in + done * in_row, end, in_row, rows - done, columns, size,
+                      buffer + done * size);
+            for (uint64_t c = 0; c < columns; c++) {
+                if (rows * size == TALL && !blocks->stream)
+                    memcpy(out, buffer + c * TALL, TALL);
                 else
-                    put(blocks, out + c * out_row, buffer + c * TALL, rows * size);
+                    put(blocks, out, buffer + c * TALL, rows * size);
+                out += out_row;
+                if (++folded == blocks->fold) {
+                    folded = 0;
+                    out += (int64_t)(blocks->fold_step * size) - (int64_t)(blocks->fold * out_row);
+                }
+            }
         }
 }
 
@@ -439,7 +515,6 @@ static void block_task(const void *state, uint64_t task, struct cpu_worker *work
     (void)worker;
     const struct blocks *blocks = state;
     const struct transpose_plan *plan = blocks->call.plan;
-    const uint64_t size = blocks->turner->mover.size;
     const uint64_t first = task / blocks->a_matrix * blocks->together;
     const uint64_t end = min_u64(first + blocks->together, blocks->call.matrices);
     const uint64_t at = task % blocks->a_matrix, down = at / blocks->across;
@@ -453,7 +528,7 @@ static void block_task(const void *state, uint64_t task, struct cpu_worker *work
         block.right = min_u64(block.left + blocks->wide, plan->columns);
         if (blocks->mesh)
             mesh_block(blocks, &block);
-        else if (plan->rows * size < HOST_LINE || blocks->direct)
+        else if (blocks->narrow || blocks->direct)
             blocks->turner->mover.move(&block);
         else
             turn_block(blocks, &block);
@@ -480,9 +555,9 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
                                       void **arguments) {
     const struct turner *turner = kernel->data;
     struct blocks blocks = {.turner = turner, .call = call_of(&turner->mover, arguments)};
+    struct transpose_plan folded;
     const struct transpose_plan *plan = blocks.call.plan;
     const uint64_t size = turner->mover.size, side = BLOCK / size;
-    const uint64_t rows = plan->rows, columns = plan->columns;
     const uint64_t skew = (uintptr_t)blocks.call.out % HOST_LINE;
     const int threads = threads_for(&blocks.call);
     if (plan->shape == TRANSPOSE_ROWS)
@@ -492,19 +567,26 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
         const uint64_t squares = blocks.call.matrices * ceil_div(plan->rows, TALL / size);
         return cpu_team_run(device, threads, squares, square_task, &square);
     }
-    blocks.wide = side * (side / min_u64(side, rows));
-    blocks.tall = side * (side / min_u64(side, columns));
-    blocks.across = (columns - 1) / blocks.wide + 1;
-    blocks.first = blocks.tall + (skew % size ? 0 : (HOST_LINE - skew) % HOST_LINE / size);
+    fold_columns(&blocks, &folded);
+    plan = blocks.call.plan;
+    const uint64_t rows = plan->rows, columns = plan->columns;
     blocks.stream = cpu_streams(plan->items * size);
     blocks.direct = size == PATCH_SIDE && !blocks.stream && plan->in_pitch * size % ALIASED &&
                     plan->out_pitch * size % ALIASED;
+    const uint64_t longer = blocks.direct && plan->items * size >= APART_BYTES ? LONGER : 1;
+    blocks.wide = side * (side / min_u64(side, rows)) / longer;
+    blocks.tall = side * (side / min_u64(side, columns)) * longer;
+    blocks.across = (columns - 1) / blocks.wide + 1;
+    blocks.first = blocks.tall + (skew % size ? 0 : (HOST_LINE - skew) % HOST_LINE / size);
+    blocks.narrow = rows * size < HOST_LINE &&
+                    (size == PATCH_SIDE || rows < (size <= 2 ? FEW_BYTE_ROWS : FEW_ROWS) ||
+                     max_u64(rows, columns) * size < PATCH_SIDE);
     /* For wider elements, and for more planes, the loops over elements are as fast. */
     if (columns > 1 && columns <= PLANES && columns * size <= PATCH_SIDE &&
         plan->in_pitch == columns && rows * size >= HOST_LINE)
         blocks.deal = deals[cpu_isa()];
     else if (rows > 1 && rows <= PLANES && size <= 2 && plan->out_pitch == rows &&
-             columns * size >= HOST_LINE)
+             columns * size >= HOST_LINE && !blocks.fold_step)
         blocks.mesh = meshes[cpu_isa()];
     if (blocks.deal || blocks.mesh)
         find_shuffles(&blocks.shuffles, blocks.deal ? columns : rows, size, !blocks.deal);
@@ -512,12 +594,13 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
     blocks.a_matrix = down * blocks.across;
     blocks.together = blocks.a_matrix > 1 ? 1 : max_u64(1, TASK_BYTES / (rows * columns * size));
     const uint64_t tasks = ceil_div(blocks.call.matrices, blocks.together) * blocks.a_matrix;
-    if (rows * columns <= TINY && plan->grid_axes && plan->axes[0].extent >= TINY_ROW) {
+    if (rows * columns <= TINY && plan->grid_axes && !blocks.fold_step &&
+        plan->axes[0].extent >= TINY_ROW) {
         blocks.at_once = TINY_BYTES / (rows * columns * size);
         return cpu_team_run(device, threads, tasks, many_task, &blocks);
     }
     enum status status;
-    if (!blocks.mesh && blocks.a_matrix == 1 && rows * size < HOST_LINE && columns <= FEW &&
+    if (!blocks.mesh && (blocks.narrow || rows * columns <= TINY) && columns <= FEW &&
         gather_all(device, &blocks.call, threads, &status))
         return status;
     return cpu_team_run(device, threads, tasks, block_task, &blocks);

@@ -9,8 +9,7 @@
 enum {
     RUN_LEAST = 64,  /* elements of a run of the output that is gathered at once, */
     RUN_MOST = 2048, /* and at most */
-    RUNS_LEAST = 8,  /* of a tile, */
-    RUNS_MOST = 512, /* and at most */
+    RUNS_MOST = 512, /* of a tile */
 };
 
 /* Short axes: a tile has some axes that are innermost in the output, which form a run of it, and
@@ -45,11 +44,13 @@ static struct transpose_axis take_least(struct transpose_axis *axes, unsigned *c
     return axis;
 }
 
-/* Returns false if no axes form a run of acceptable length. */
+/* Returns false if no axes form a run of acceptable length, or one run is all. */
 static bool find_gathers(struct gathers *gathers) {
     const struct transpose_plan *plan = gathers->call->plan;
     struct transpose_axis *axes = gathers->rest;
     unsigned count = 2;
+    if (plan->items < 2 * RUN_LEAST)
+        return false;
     axes[0] = (struct transpose_axis){plan->rows, plan->in_pitch, 1};
     axes[1] = (struct transpose_axis){plan->columns, 1, plan->out_pitch};
     for (unsigned k = 0; k < plan->grid_axes; k++)
@@ -60,8 +61,10 @@ static bool find_gathers(struct gathers *gathers) {
         const struct transpose_axis axis = take_least(axes, &count, true, RUN_MOST / gathers->run);
         if (axis.extent == 1)
             return false;
-        for (uint64_t k = gathers->run * axis.extent; k-- > 0;)
-            gathers->from[k] = gathers->from[k % gathers->run] + k / gathers->run * axis.in;
+        uint64_t *next = gathers->from + gathers->run;
+        for (uint64_t at = 1; at < axis.extent; at++)
+            for (uint64_t k = 0; k < gathers->run; k++)
+                *next++ = gathers->from[k] + at * axis.in;
         gathers->run *= axis.extent;
     }
     gathers->begin_in[0] = gathers->begin_out[0] = 0;
@@ -72,12 +75,13 @@ static bool find_gathers(struct gathers *gathers) {
             axes[count++] = axis;
             break;
         }
-        for (uint64_t k = gathers->runs * axis.extent; k-- > 0;) {
-            const uint64_t inner = k % gathers->runs, at = k / gathers->runs;
-            gathers->begin_in[k] = gathers->begin_in[inner] + at * axis.in;
-            gathers->begin_out[k] = gathers->begin_out[inner] + at * axis.out;
-        }
-        gathers->runs *= axis.extent;
+        uint64_t next = gathers->runs;
+        for (uint64_t at = 1; at < axis.extent; at++)
+            for (uint64_t k = 0; k < gathers->runs; k++, next++) {
+                gathers->begin_in[next] = gathers->begin_in[k] + at * axis.in;
+                gathers->begin_out[next] = gathers->begin_out[k] + at * axis.out;
+            }
+        gathers->runs = next;
     }
     for (unsigned left = count; left > 0;) { /* the others, from the output's outermost on */
         const struct transpose_axis axis = take_least(axes, &left, true, UINT64_MAX);
@@ -87,7 +91,7 @@ static bool find_gathers(struct gathers *gathers) {
     gathers->tiles = plan->items / gathers->run / gathers->runs;
     gathers->together =
         max_u64(1, TASK_BYTES / (gathers->run * gathers->runs * gathers->call->mover->size));
-    return gathers->run >= RUN_LEAST && gathers->runs >= RUNS_LEAST;
+    return gathers->run >= RUN_LEAST;
 }
 
 static void gather_task(const void *state, uint64_t task, struct cpu_worker *worker) {

@@ -59,20 +59,33 @@ typedef __m512i vector_64;
             memcpy(out + 16 * i, in + i * row, 16);                                 \
     }
 
-/* turn_<bits>_<isa>: transposes a tile into its buffer: by patches, and its edges element by
- * element. */
-#define TURN(isa, target, vector, prefix, here, bits)                                            \
-    target static void turn_##bits##_##isa(const char *in, size_t row, size_t rows,              \
-                                           size_t columns, char *out) {                          \
-        enum { BYTES = bits / 8, HIGH = vector / BYTES, BROAD = PATCH_SIDE / BYTES };            \
-        const size_t high = rows / HIGH * HIGH, broad = columns / BROAD * BROAD;                 \
-        for (size_t r = 0; r < high; r += HIGH)                                                  \
-            for (size_t c = 0; c < broad; c += BROAD)                                            \
-                patch_##bits##_##isa(in + r * row + c * BYTES, row, out + c * TALL + r * BYTES); \
-        /* the edges; all of a narrow matrix, a column at a time */                              \
-        for (size_t c = 0; c < columns; c++)                                                     \
-            for (size_t r = c < broad ? high : 0; r < rows; r++)                                 \
-                memcpy(out + c * TALL + r * BYTES, in + r * row + c * BYTES, BYTES);             \
+/* turn_<bits>_<isa>: transposes a tile into its buffer by patches, the last of which overlap those
+ * before; a narrow matrix element by element. */
+#define TURN(isa, target, vector, prefix, here, bits)                                    \
+    target static void turn_##bits##_##isa(const char *in, size_t row, size_t rows,      \
+                                           size_t columns, char *out) {                  \
+        enum { BYTES = bits / 8, HIGH = vector / BYTES, BROAD = PATCH_SIDE / BYTES };    \
+        size_t r = 0;                                                                    \
+        if (rows < BROAD || columns < BROAD) {                                           \
+            for (size_t c = 0; c < columns; c++)                                         \
+                for (r = 0; r < rows; r++)                                               \
+                    memcpy(out + c * TALL + r * BYTES, in + r * row + c * BYTES, BYTES); \
+            return;                                                                      \
+        }                                                                                \
+        for (; r + HIGH <= rows; r += HIGH)                                              \
+            for (size_t c = 0; c < columns; c += BROAD) {                                \
+                const size_t left = c + BROAD <= columns ? c : columns - BROAD;          \
+                patch_##bits##_##isa(in + r * row + left * BYTES, row,                   \
+                                     out + left * TALL + r * BYTES);                     \
+            }                                                                            \
+        for (; r < rows; r += BROAD) {                                                   \
+            const size_t top = r + BROAD <= rows ? r : rows - BROAD;                     \
+            for (size_t c = 0; c < columns; c += BROAD) {                                \
+                const size_t left = c + BROAD <= columns ? c : columns - BROAD;          \
+                patch_##bits##_baseline(in + top * row + left * BYTES, row,              \
+                                        out + left * TALL + top * BYTES);                \
+            }                                                                            \
+        }                                                                                \
     }
 #define PATCHES_AND_TURNS(bits) \
     CPU_ISAS(PATCH, bits)       \
