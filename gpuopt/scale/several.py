@@ -18,6 +18,7 @@ import numpy as np
 from gpuopt.arrays import inout
 from gpuopt.arrays.libraries import view_of
 from gpuopt.catalog.devices import available, device as describe_device
+from gpuopt.families.device_calls import asarray
 from gpuopt.families.matmul import matmul, matmul_problem
 from gpuopt.families.reduce_axis import check_out
 from gpuopt.families.transpose import permutation, transpose, transpose_problem
@@ -27,7 +28,7 @@ from gpuopt.scale.boxes import Box, StoredArray, even, split, store
 from gpuopt.scale.halo import BoxedStencil
 from gpuopt.scale.partials import Reduction
 from gpuopt.scale.threads import on_each
-from gpuopt.util.errors import DeviceError
+from gpuopt.util.errors import DeviceError, DeviceMemoryError
 
 _TILED = 1 << 28  # bytes from which on devices transpose tiles, of
 _TILE = 8 << 20  # bytes, by
@@ -187,6 +188,8 @@ def _transpose(a: Any, axes: Any, variant: Any, out: Any, block: Any, devices: l
     boxes = _slices(shape, len(devices))
     used = devices[: len(boxes)]
     if order and order[0] and x.nbytes >= _TILED:
+        if _exchanged(x, order, target, how, devices):
+            return result()
         # A slice of the result's rows is one of x's columns: strided, which one thread copies at a
         # few GB/s. Tiles have long rows on both sides.
         ones = (1,) * x.ndim
@@ -207,6 +210,30 @@ def _transpose(a: Any, axes: Any, variant: Any, out: Any, block: Any, devices: l
 
     on_each(work, used)
     return result()
+
+
+def _exchanged(
+    x: np.ndarray, order: tuple[int, ...], target: np.ndarray, how: Any, devices: list[str]
+) -> bool:
+    """Transpose slices that the devices exchange: copies from and to the host are contiguous.
+
+    Returns False if an array has gaps, is too short, or if a device lacks memory for four times its
+    slice.
+    """
+    n = len(devices)
+    if min(x.shape[0], target.shape[0]) < n or devices[0].startswith("cpu"):
+        return False
+    if not (x.flags.c_contiguous and target.flags.c_contiguous):
+        return False
+    inputs, outputs = ([size * k // n for k in range(n + 1)] for size in (len(x), len(target)))
+    given = {"axes": order, **how, "out": None}
+    try:
+        found = on_each(lambda k, name: asarray(x[inputs[k] : inputs[k + 1]], name), devices)
+        found = shards.serve("transpose", {"a": found, **given}, None)
+    except DeviceMemoryError:
+        return False
+    on_each(lambda k, _: found[k].get(target[outputs[k] : outputs[k + 1]]), devices)
+    return True
 
 
 def _stencil1d(

@@ -53,14 +53,25 @@ def test_arrays_of_the_input_s_size(device, rng):
 
 
 @pytest.mark.parametrize("device", kinds())
-def test_large_transposes_run_in_tiles(device, rng, monkeypatch):
+@pytest.mark.parametrize("way", ["exchanged", "gaps", "no memory"])
+def test_large_transposes_are_exchanged_or_run_in_tiles(way, device, rng, monkeypatch):
     several_devices = import_module("gpuopt.scale.several")
     monkeypatch.setattr(several_devices, "_TILED", 0)
     monkeypatch.setattr(several_devices, "_TILE", 1 << 10)
-    x = rng.integers(-50, 50, (37, 5, 41)).astype(np.int16)
+    calls = []
+
+    def copied(array, name):
+        calls.append(name)
+        if way == "no memory":
+            raise gpuopt.DeviceMemoryError("as if")
+        return gpuopt.asarray(array, name)
+
+    monkeypatch.setattr(several_devices, "asarray", copied)
+    x = rng.integers(-50, 50, (37, 5, 82)).astype(np.int16)[..., :: 1 + (way == "gaps")]
     for axes in (None, (2, 0, 1), (1, 2, 0)):
         got = gpuopt.transpose(x, axes, device=several(device, 2))
         np.testing.assert_array_equal(got, x.transpose(axes))
+    assert (len(calls) > 0) == (way != "gaps" and not several(device, 2)[0].startswith("cpu"))
 
 
 @pytest.mark.parametrize("device", kinds())
