@@ -11,10 +11,7 @@ enum sim_status sim_gpu_open(const char *preset, const struct sim_limits *limits
     if (!p)
         return sim_fail(error, SIM_NOT_FOUND, 0, 0, "there is no preset '%.60s'", preset);
     gpu = calloc(1, sizeof *gpu);
-    if (gpu)
-        gpu->rows = calloc(SIM_ROW_TABLE, sizeof *gpu->rows);
-    if (!gpu || !gpu->rows || !sim_rows_build(gpu->rows)) {
-        free(gpu ? gpu->rows : NULL);
+    if (!gpu || !sim_rows_build()) {
         free(gpu);
         return sim_fail(error, SIM_NO_MEMORY, 0, 0, "out of memory for a simulated GPU");
     }
@@ -40,7 +37,6 @@ void sim_gpu_close(struct sim_gpu *gpu, uint64_t *leaks, uint64_t *leaked_bytes)
         }
         sim_heap_close(gpu);
         sim_memory_close(gpu);
-        free(gpu->rows);
         pthread_mutex_destroy(&gpu->lock);
         free(gpu);
     }

@@ -241,6 +241,14 @@ def test_parameters_are_used_as_ptxas_allows(parts, problem):
         module["k"]
 
 
+@pytest.mark.parametrize("load", ["ld.param.b64 x, [b];", "ld.param.v2.b32 {y, z}, [a + 4];"])
+def test_misaligned_load_of_a_parameter_is_refused(load):
+    text = f"{HEADER}.visible .entry k(.param .u32 a, .param .u32 b, .param .u64 c) {{ .reg .b64 x;"
+    text += f".reg .b32 y, z; {load} ret; }}"
+    with pytest.raises(gpuopt.PTXError, match="a load of 8 bytes at the parameters' byte 4"):
+        gpuopt.load_ptx(text, "sim")["k"]
+
+
 @pytest.mark.parametrize("second", ["", "7", '"sm_90"', ",", "{", "\x00"])
 def test_a_target_that_is_none_raises(second):
     text = f".version 8.0\n.target sm_75\n.target {second}"

@@ -1,7 +1,7 @@
 /*
  * fuzz_parse.c: libFuzzer target. Any text at all: list its kernels, load it, and decode them.
- *   clang -g -O1 -fsanitize=fuzzer,address,undefined -std=c11 tests/sim/fuzz_parse.c
- * $(find csrc/sim -name "*.c") -lm -lpthread
+ * .ci/run has the commands; without traced comparisons and with -entropic=0 -max_len=500 a core
+ * tries more than 10,000 texts per second.
  */
 #include "../../csrc/sim/sim.h"
 

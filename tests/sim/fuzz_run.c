@@ -1,7 +1,6 @@
 /*
  * fuzz_run.c: libFuzzer target. Any text: load it, and run its kernels for a few steps with all
- * checks on. clang -g -O1 -fsanitize=fuzzer,address,undefined -std=c11 tests/sim/fuzz_run.c
- * $(find csrc/sim -name "*.c") -lm -lpthread
+ * checks on. .ci/run has the commands; see fuzz_parse.c.
  */
 #include "../../csrc/sim/sim.h"
 

@@ -44,7 +44,9 @@ void *sim_arena_alloc(struct sim_arena *arena, uint64_t count, uint64_t size) {
     bytes = (bytes + 63) & ~63ull;
     struct sim_chunk *chunk = arena->chunks;
     if (!chunk || chunk->size - chunk->used < bytes) {
-        uint64_t room = bytes > 65536 ? bytes : 65536;
+        /* Chunks grow with the arena: a short text costs little. */
+        uint64_t room = arena->used < 4096 ? 4096 : arena->used < 65536 ? arena->used : 65536;
+        room = bytes > room ? bytes : room;
         if (bytes > arena->limit - arena->used || arena->used > arena->limit)
             return NULL;
         chunk = calloc(1, sizeof *chunk + 64 + room);

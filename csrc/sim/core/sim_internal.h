@@ -205,7 +205,7 @@ struct sim_function {
     const char *header, *body; /* text of the parameter list and of the body, past its brace */
     unsigned header_line, body_line;
     const char *body_end;
-    unsigned max_threads, cluster_blocks, max_registers; /* 0 where not stated */
+    unsigned max_threads, min_blocks, cluster_blocks, max_registers; /* 0 where not stated */
     uint32_t block[3]; /* the only one allowed; 0 where not stated */
     struct sim_function *next;
     uint32_t ordinal;          /* in the module, from 1: its address, for indirect calls */
@@ -533,8 +533,8 @@ struct sim_kernel {
 };
 
 /* sim_rows.c */
-int sim_rows_build(uint16_t *table);                           /* SIM_ROW_TABLE entries */
-int sim_row_find(const uint16_t *table, const char *mnemonic); /* -1 if none */
+int sim_rows_build(void);               /* once per process; 0 if the table is too small */
+int sim_row_find(const char *mnemonic); /* -1 if none */
 
 /* Special registers: name, and where a lane's value comes from (see sim_exec_lane.c). */
 /* clang-format off */
@@ -634,9 +634,7 @@ struct sim_gpu {
     uint32_t launches;
     uint64_t grid_sync;    /* the barrier of cooperative launches */
     struct sim_heap *heap; /* see sim_heap.c; NULL until a kernel needs it */
-    uint16_t *rows;        /* hash table: mnemonic to index + 1 in sim_lane_ops */
 };
-#define SIM_ROW_TABLE 4096u
 
 enum sim_status sim_memory_allocate(struct sim_gpu *gpu, uint64_t bytes, uint64_t align,
                                     int module_owned, uint64_t *address, struct sim_error *error);

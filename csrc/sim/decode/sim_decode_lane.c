@@ -52,14 +52,14 @@ int sim_find_lane(const struct sim_decoder *d, unsigned *mods) {
             at = wrote > 0 && at + (size_t)wrote < size ? at + (size_t)wrote : size - 1;
         }
         *mods = strip ? sim_modifiers(d) : 0;
-        row = sim_row_find(d->module->gpu->rows, text);
+        row = sim_row_find(text);
         if (row >= 0 && *mods & SIM_M_ROUND &&
             sim_types[sim_lane_ops[row].types[0]].class == SIM_C_HALF) {
             /* rows of halves round themselves */
             static const char *const modes[] = {"rn", "rz", "rm", "rp"};
             char other[160];
             snprintf(other, sizeof other, "~%s.%s", modes[*mods & SIM_M_ROUND], text);
-            row = sim_row_find(d->module->gpu->rows, other);
+            row = sim_row_find(other);
             *mods &= ~(unsigned)SIM_M_ROUND;
         }
     }

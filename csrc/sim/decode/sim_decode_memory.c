@@ -167,10 +167,13 @@ enum sim_status sim_decode_ld(struct sim_decoder *d) {
         return status;
     if (in.space == SIM_S_PARAM) {
         in.op = SIM_OP_LDPARAM;
+        const uint64_t bytes = sim_types[type].bytes * (uint64_t)in.vec;
         if (in.a == SIM_NO_SLOT &&
-            (in.imm < 0 ||
-             (uint64_t)in.imm + sim_types[type].bytes * (uint64_t)in.vec > d->kernel->param_bytes))
+            (in.imm < 0 || (uint64_t)in.imm + bytes > d->kernel->param_bytes))
             return sim_malformed(d, "a load beyond the kernel's parameters");
+        if (in.a == SIM_NO_SLOT && (uint64_t)in.imm % bytes)
+            return sim_malformed(d, "a load of %u bytes at the parameters' byte %lld: misaligned",
+                                 (unsigned)bytes, (long long)in.imm);
     }
     const struct sim_operand *items = o[0].kind == SIM_O_VECTOR ? o[0].items : &o[0];
     uint32_t count = o[0].kind == SIM_O_VECTOR ? o[0].count : 1, slots[8] = {0};

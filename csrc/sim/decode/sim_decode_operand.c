@@ -63,7 +63,7 @@ enum sim_status sim_lane_row(struct sim_decoder *d, int row, unsigned mods, uint
 
 enum sim_status sim_lane(struct sim_decoder *d, const char *mnemonic, unsigned mods, uint32_t dst,
                          const uint32_t *sources, int helper) {
-    int row = sim_row_find(d->module->gpu->rows, mnemonic);
+    int row = sim_row_find(mnemonic);
     if (row < 0)
         return sim_refuse(d, "unsupported instruction '%.*s' (no row '%.40s')",
                           (int)(d->s->mnemonic.length > 80 ? 80 : d->s->mnemonic.length),

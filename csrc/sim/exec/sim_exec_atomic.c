@@ -13,7 +13,7 @@
 /* Runs a lane operation of ops.def on one lane, for floating-point additions and comparisons. */
 static uint64_t one_lane(struct sim_worker *w, const char *mnemonic, uint64_t a, uint64_t b,
                          uint32_t bytes) {
-    int row = sim_row_find(w->run->gpu->rows, mnemonic);
+    int row = sim_row_find(mnemonic);
     uint64_t r = 0;
     if (row < 0)
         return 0;
