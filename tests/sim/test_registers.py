@@ -40,6 +40,40 @@ VECTORS = """
 """
 
 
+MANY = """.visible .entry many(.param .u64 p) %s
+{
+    .reg .b64 at; .reg .b32 v<101>;
+    ld.param.u64 at, [p];
+    %s
+    ret;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("preset", "bounds", "registers"),
+    [
+        ("h200", "", 105),
+        ("h200", ".maxntid 512", 105),
+        ("h200", ".maxntid 1024, 1, 1", 64),
+        ("h200", ".maxntid 256 .minnctapersm 3", 80),
+        ("h200", ".maxntid 16, 16 .minnctapersm 4", 64),
+        ("h200", ".reqntid 256 .maxnctapersm 4 .maxnreg 40", 40),
+        ("h200", ".minnctapersm 4", 105),  # no effect without the block's threads
+        ("h200", ".maxntid 1024 .minnctapersm 99", 64),  # impossible: without effect
+        ("m2090", ".maxntid 512", 64),
+        ("gt200", ".maxntid 512", 32),
+    ],
+)
+def test_estimated_registers_obey_the_kernels_bounds(preset, bounds, registers):
+    """The values for the H200 are those of ptxas where a kernel wants more."""
+    loads = "\n".join(f"ld.global.b32 v{i}, [at + {4 * i}];" for i in range(101))
+    stores = "\n".join(f"st.global.b32 [at + {4 * i}], v{100 - i};" for i in range(101))
+    head = HEAD.replace("sm_90", "sm_10" if preset == "gt200" else "sm_20")
+    module = gpuopt.load_ptx(head + MANY % (bounds, loads + stores), f"sim:{preset}")
+    assert module["many"].resources.registers == registers
+
+
 @pytest.fixture
 def values():
     return np.arange(4 * 8, dtype=np.float32).reshape(4, 8)

@@ -74,3 +74,15 @@ enum sim_status sim_occupancy_of(const struct sim_preset *p, unsigned threads, u
     o->warps_per_sm = (unsigned)blocks * warps;
     return SIM_OK;
 }
+
+unsigned sim_most_registers(const struct sim_preset *p, unsigned threads, unsigned blocks) {
+    struct sim_occupancy o;
+    if (sim_occupancy_of(p, threads, 0, 0, &o))
+        return SIM_REGISTERS_MOST;
+    const unsigned wanted = blocks <= o.blocks_per_sm ? blocks : 1; /* ptxas ignores the rest */
+    unsigned most = SIM_REGISTERS_MOST;
+    while (most > SIM_REGISTERS_LEAST && !sim_occupancy_of(p, threads, most, 0, &o) &&
+           o.blocks_per_sm < wanted)
+        most--;
+    return most;
+}

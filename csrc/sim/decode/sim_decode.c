@@ -59,6 +59,17 @@ static enum sim_status move_formals(struct sim_decoder *d, struct sim_symbol **l
     return status;
 }
 
+/* What the kernel's directives leave of a thread's registers. */
+static unsigned most_registers(const struct sim_kernel *k) {
+    const struct sim_function *f = k->function;
+    const unsigned stated = f->max_registers ? f->max_registers : SIM_REGISTERS_MOST;
+    if (!f->max_threads)
+        return stated;
+    const unsigned most = sim_most_registers(k->module->gpu->preset, f->max_threads,
+                                             f->min_blocks ? f->min_blocks : 1);
+    return most < stated ? most : stated;
+}
+
 static enum sim_status lay_out_frame(struct sim_decoder *d) {
     struct sim_parsed *f = d->f;
     uint64_t at = SIM_TEMPS * SIM_LANES * 8;
@@ -91,9 +102,9 @@ static enum sim_status lay_out_frame(struct sim_decoder *d) {
                         f->function->c_name);
     /* A kernel with calls needs the registers of its deepest call chain; the largest function is
      * the estimate. */
-    registers = registers + 2 > 255 ? 255 : registers + 2;
-    const unsigned most = d->kernel->function->max_registers; /* the rest is spilled */
-    registers = most && registers > most ? most : registers;
+    registers += 2;
+    const unsigned most = most_registers(d->kernel); /* the rest is spilled */
+    registers = registers > most ? most : registers;
     if (registers > d->kernel->registers)
         d->kernel->registers = registers;
     at = (at + 63) & ~63ull;

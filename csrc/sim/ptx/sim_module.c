@@ -48,8 +48,8 @@ static enum sim_status file_directive(struct sim_parser *parser) {
     return SIM_OK;
 }
 
-/* The numbers of .maxntid, .reqntid, .reqnctapercluster or .maxnreg: up to three of them, and their
- * product. Larger ones are 4,096. */
+/* The numbers of .maxntid, .reqntid, .reqnctapercluster, .maxnreg or .minnctapersm: up to three of
+ * them, and their product. Larger ones are 4,096. */
 static enum sim_status read_bounds(struct sim_parser *parser, uint32_t block[3],
                                    uint64_t *product) {
     const struct sim_token *token = &parser->lexer.token;
@@ -74,14 +74,18 @@ static enum sim_status header_word(struct sim_parser *parser, struct sim_functio
     const int threads = only || sim_parse_word_is(parser, ".maxntid");
     const int cluster = sim_parse_word_is(parser, ".reqnctapercluster");
     const int registers = sim_parse_word_is(parser, ".maxnreg");
+    const int blocks = sim_parse_word_is(parser, ".minnctapersm") ||
+                       sim_parse_word_is(parser, ".maxnctapersm"); /* its old name */
     enum sim_status status = sim_parse_next(parser);
-    if (status || !(threads || cluster || registers))
+    if (status || !(threads || cluster || registers || blocks))
         return status;
     uint64_t product;
     uint32_t block[3] = {1, 1, 1};
     status = read_bounds(parser, block, &product);
     if (registers)
         f->max_registers = (unsigned)product;
+    else if (blocks)
+        f->min_blocks = (unsigned)product;
     else if (cluster)
         f->cluster_blocks = (unsigned)product;
     else
