@@ -393,8 +393,8 @@ const struct sim_preset *sim_preset_find(const char *name);
 enum sim_status sim_occupancy_of(const struct sim_preset *preset, unsigned threads,
                                  unsigned registers, uint64_t shared_bytes,
                                  struct sim_occupancy *occupancy);
-/* The most registers per thread with which so many blocks are resident on a multiprocessor, or as
- * many as any kernel has: compilers do not exceed it (.maxntid, .minnctapersm). */
+/* The most registers per thread that leave room for these blocks on a multiprocessor; a compiler
+ * keeps to it (.maxntid, .minnctapersm). */
 enum { SIM_REGISTERS_LEAST = 16, SIM_REGISTERS_MOST = 255 };
 unsigned sim_most_registers(const struct sim_preset *preset, unsigned threads, unsigned blocks);
 

@@ -34,6 +34,7 @@ _ACCESSES = ("ld", "st", "atom", "red", "ldu")
 def _bodies(ptx: str) -> dict[str, list[tuple[str, str]]]:
     """Return the statements of each kernel and function, by name."""
     text = re.sub(r"//[^\n]*|^\s*\.(?:loc|file)\b[^\n]*|^\s*[\w$]+:", "", ptx, flags=re.M)
+    text = re.sub(r"\{(?=[^{};]*;)|(?<=;)(\s*)\}", r"\1", text)  # scopes of inline assembly
     heads = list(re.finditer(r"\.(?:entry|func)\s*(?:\([^)]*\)\s*)?([\w$]+)", text))
     ends = [each.start() for each in heads[1:]] + [len(text)]
     return {
@@ -89,8 +90,11 @@ def of_variable(ptx: bytes, name: str) -> set[AccessType]:
 def _agrees(access: AccessType, dtype: np.dtype) -> bool:
     if dtype.itemsize in (access.size, access.size * access.count):
         return True
+    if access.type.startswith(".f"):
+        return False
     packed = dtype.itemsize <= 2 and access.size > dtype.itemsize
-    return packed and not access.type.startswith(".f")
+    copied = max(access.count, access.size // 8) > 1  # whole elements as int4 or __int128
+    return packed or (copied and access.size * access.count % dtype.itemsize == 0)
 
 
 def disagreement(accesses: set[AccessType] | None, dtype: np.dtype) -> str | None:

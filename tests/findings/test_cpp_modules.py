@@ -146,3 +146,29 @@ def test_an_external_variable_refuses_only_the_kernels_that_use_it():
         module["uses"]
     with pytest.raises(ValueError, match="no variable elsewhere"):
         module.variable("elsewhere")
+
+
+IN_SCOPES = """.version 8.0
+.target sm_75
+.address_size 64
+.visible .entry doubled(.param .u64 p)
+{
+    .reg .b16 %h<3>; .reg .b64 %rd<2>;
+    ld.param.u64 %rd1, [p];
+    ld.global.u16 %h1, [%rd1];
+    { .reg .b16 t; add.f16 t, %h1, %h1;
+    mov.b16 %h2, t;
+}
+    st.global.u16 [%rd1], %h2;
+    ret;
+}
+"""
+
+
+def test_element_sizes_are_known_through_inline_assembly():
+    kernel = gpuopt.load_ptx(IN_SCOPES, "sim")["doubled"]
+    x = np.full(1, 1.5, np.float16)
+    kernel(1, 1, x)
+    assert x[0] == 3
+    with pytest.raises(TypeError, match=r"argument 1 is an array of float32"):
+        kernel(1, 1, x.astype(np.float32))

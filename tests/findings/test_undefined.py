@@ -163,3 +163,64 @@ def test_a_value_computed_from_an_unassigned_register_and_dropped_is_no_finding(
     kernel = gpuopt.load_ptx(UNASSIGNED.replace("BODY", body), "sim")["k"]
     for n in (3, 6):
         assert gpuopt.check(kernel, 1, 1, ints(1), n) == []
+
+
+PARTS = """.version 8.4
+.target sm_80
+.address_size 64
+.visible .entry parts(.param .u64 p)
+{{
+    .shared .align 8 .b8 words[256];
+    .reg .b64 at, x; .reg .b32 t, s, v, u; .reg .b16 h, g; .reg .pred q; .reg .f32 f;
+    ld.param.u64 at, [p];
+    mov.u32 t, %tid.x;
+    mul.wide.u32 x, t, 4;
+    add.u64 at, at, x;
+    mov.u32 s, words;
+    mad.lo.u32 s, t, 4, s;
+    st.shared.u16 [s{half}], t;
+    bar.sync 0;
+    {body}
+    ret;
+}}
+"""
+WHOLE = "ld.shared.u32 v, [s];"
+USES = {  # of a word whose upper half nobody wrote
+    "branch": f"{WHOLE} setp.gt.u32 q, v, 5; @q st.global.u32 [at], t;",
+    "arithmetic": f"{WHOLE} add.u32 v, v, 1; st.global.u32 [at], v;",
+    "address": f"{WHOLE} mul.wide.u32 x, v, 4; add.u64 at, at, x; st.global.u32 [at], t;",
+    "field": f"{WHOLE} st.global.u32 [at], v;",
+    "moved": f"{WHOLE} mov.b32 u, v; st.global.u32 [at], u;",
+    "shuffled": f"{WHOLE} shfl.sync.bfly.b32 v, v, 1, 31, -1; st.global.u32 [at], v;",
+    "taken apart": f"{WHOLE} mov.b32 {{h, g}}, v; setp.eq.u16 q, g, 0; @q st.global.u32 [at], t;",
+    "narrowed": f"{WHOLE} cvt.u16.u32 h, v; mov.b32 v, {{h, h}}; st.global.u32 [at], v;",
+    "joined": f"{WHOLE} mov.b32 {{h, g}}, v; mov.b32 v, {{g, h}}; st.global.u32 [at], v;",
+    "as float": f"{WHOLE} mov.b32 f, v; add.f32 f, f, f; st.global.f32 [at], f;",
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_word_with_unwritten_bytes_is_found_where_they_matter(use):
+    for half in ("", " + 2"):
+        text = PARTS.format(half=half, body=USES[use])
+        kernel, out = gpuopt.load_ptx(text, "sim")["parts"], np.zeros(64, np.uint32)
+        if use in ("narrowed", "taken apart") and half == ("" if use == "narrowed" else " + 2"):
+            kernel(1, 32, out)  # reads only the half that was written
+            continue
+        with pytest.raises(gpuopt.SimError, match="uninitialised read"):
+            kernel(1, 32, out)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"{WHOLE} and.b32 v, v, 65535; st.global.u32 [at], v;",
+        f"{WHOLE} shl.b32 v, v, 16; st.global.u32 [at], v;",
+        f"{WHOLE} mov.b32 {{h, g}}, v; st.global.u16 [at], h;",
+        f"{WHOLE} st.shared.u32 [s], v; ld.shared.u16 h, [s]; st.global.u16 [at], h;",
+        f"{WHOLE} cvt.u16.u32 h, v; add.u16 h, h, 1; st.global.u16 [at], h;",
+        f"{WHOLE} st.global.u32 [at], v; st.global.u16 [at + 2], t;",
+    ],
+)
+def test_unwritten_bytes_that_do_not_matter_are_no_finding(body):
+    gpuopt.load_ptx(PARTS.format(half="", body=body), "sim")["parts"](1, 32, np.zeros(128, "u1"))

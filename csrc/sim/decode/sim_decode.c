@@ -59,7 +59,7 @@ static enum sim_status move_formals(struct sim_decoder *d, struct sim_symbol **l
     return status;
 }
 
-/* What the kernel's directives leave of a thread's registers. */
+/* The registers that the kernel's directives leave to a thread. */
 static unsigned most_registers(const struct sim_kernel *k) {
     const struct sim_function *f = k->function;
     const unsigned stated = f->max_registers ? f->max_registers : SIM_REGISTERS_MOST;

@@ -6,9 +6,10 @@
  * back to the host.
  *
  * A warp without such values pays nothing. From its first one on it runs a copy of the code in
- * which SIM_OP_WATCH replaces every instruction, and keeps the undefined lanes of each register. A
- * mixture of defined and undefined bits counts as defined: a missed error is better than a false
- * one.
+ * which SIM_OP_WATCH replaces every instruction, and keeps the undefined lanes of each register,
+ * and the bytes that are missing where others are defined. Arithmetic and comparisons of a mixture
+ * are errors; logic operations and shifts take values apart, so their results count as
+ * defined: a missed error is better than a false one.
  */
 #include "sim_observe.h"
 
@@ -25,7 +26,9 @@ struct origin { /* where a warp's undefined values came from */
 
 struct value {                /* of a register, found by its frame offset */
     uint32_t lanes, computed; /* undefined lanes; of these, results of arithmetic (never padding) */
+    uint32_t partly;          /* lanes with some undefined bytes: a bit each in missing[] */
     uint32_t origin;
+    uint8_t missing[SIM_LANES];
 };
 
 struct sim_undefined {
@@ -120,16 +123,34 @@ static int byte_is_valid(const struct sim_request *l, const struct sim_region *o
                                      : sim_memory_is_valid(own, at - own->base, 1);
 }
 
+static unsigned all_bytes(unsigned bytes) { return (1u << bytes) - 1; }
+
+static unsigned missing_of(const struct value *from, uint32_t lane) {
+    return from->lanes >> lane & 1 ? 0xff : from->partly >> lane & 1 ? from->missing[lane] : 0;
+}
+
+/* The lane was defined before. */
+static void set_missing(struct value *to, uint32_t lane, unsigned missing, unsigned bytes) {
+    if (!missing)
+        return;
+    if (missing == all_bytes(bytes)) {
+        to->lanes |= 1u << lane;
+    } else {
+        to->partly |= 1u << lane;
+        to->missing[lane] = (uint8_t)missing;
+    }
+}
+
 int sim_undefined_load(struct sim_request *l, const struct sim_region *own, uint32_t lane) {
     const uint32_t one = l->in->dst, *slots = &one, each = sim_types[l->in->type].bytes;
     uint32_t origin = UINT32_MAX;
     if (l->in->vec != 1)
         slots = &l->w->run->kernel->extra[l->in->ext];
     for (uint32_t v = 0; v < l->in->vec; v++) {
-        int any = slots[v] == SIM_NO_SLOT;
-        for (uint32_t i = 0; i < each && !any; i++)
-            any = byte_is_valid(l, own, lane, v * each + i);
-        if (any)
+        unsigned missing = 0;
+        for (uint32_t i = 0; i < each && slots[v] != SIM_NO_SLOT; i++)
+            missing |= (unsigned)!byte_is_valid(l, own, lane, v * each + i) << i;
+        if (!missing)
             continue;
         if (origin == UINT32_MAX) {
             if (!fit(l->w, l->warp) || (origin = origin_of(l->warp->undefined, l->pc,
@@ -141,8 +162,10 @@ int sim_undefined_load(struct sim_request *l, const struct sim_region *own, uint
             o->address[lane] = l->address[lane];
         }
         struct value *to = values_at(l->warp, l->regs) + slots[v] / 4;
-        to->lanes |= 1u << lane;
+        to->lanes &= ~(1u << lane);
+        to->partly &= ~(1u << lane);
         to->computed &= ~(1u << lane);
+        set_missing(to, lane, missing, each);
         to->origin = origin;
     }
     return 0;
@@ -170,6 +193,7 @@ int sim_undefined_division(struct sim_worker *w, struct sim_warp *warp, const st
         return out_of_memory(w);
     struct value *to = values_at(warp, regs) + in->dst / 4;
     to->lanes |= zeros & mask;
+    to->partly &= ~(zeros & mask);
     to->computed |= zeros & mask;
     to->origin = origin;
     return 0;
@@ -188,6 +212,11 @@ struct watch { /* one instruction of a warp */
 
 static uint32_t lanes_of(const struct watch *s, uint32_t slot) {
     return slot == SIM_NO_SLOT ? 0 : s->values[slot / 4].lanes & s->mask;
+}
+
+/* Lanes in which any byte is undefined. */
+static uint32_t touched(const struct watch *s, uint32_t slot) {
+    return lanes_of(s, slot) | (slot == SIM_NO_SLOT ? 0 : s->values[slot / 4].partly & s->mask);
 }
 
 /* The program depends on these lanes of a register. Returns 1 when the launch ends. */
@@ -223,19 +252,22 @@ static void define(const struct watch *s, uint32_t slot, uint32_t lanes, uint32_
     struct value *to = &s->values[slot / 4];
     to->lanes = (to->lanes & ~s->mask) | (lanes & s->mask);
     to->computed = (to->computed & ~s->mask) | (computed & lanes & s->mask);
+    to->partly &= ~s->mask;
     if (lanes & s->mask)
         to->origin = origin;
 }
 
-enum made { MOVED, COMPUTED, TOGETHER };
+enum made { MOVED, COMPUTED, TOGETHER, NUMBERS };
 
-/* A result of up to four sources: undefined where one of them is; for TOGETHER, where all are. */
+/* A result of up to four sources: undefined where one of them is; for TOGETHER, where all are; for
+ * NUMBERS, where any byte is. */
 static void combine(const struct watch *s, uint32_t dst, const uint32_t *sources, int count,
                     enum made made) {
-    uint32_t any = 0, every = SIM_FULL, computed = made == COMPUTED ? SIM_FULL : 0, origin = 0;
+    uint32_t any = 0, every = SIM_FULL, origin = 0,
+             computed = made == COMPUTED || made == NUMBERS ? SIM_FULL : 0;
     for (int i = 0; i < count; i++) {
         const struct value *from = &s->values[sources[i] / 4];
-        const uint32_t lanes = lanes_of(s, sources[i]);
+        const uint32_t lanes = made == NUMBERS ? touched(s, sources[i]) : lanes_of(s, sources[i]);
         origin = lanes ? from->origin : origin;
         any |= lanes;
         every &= lanes;
@@ -267,23 +299,75 @@ static void conjunction(const struct watch *s) {
            SIM_FULL, s->values[(a ? in->a : in->b) / 4].origin);
 }
 
+/* A result that consists of `each` bytes of each source, from byte `first` on. */
+static void rearrange(const struct watch *s, const uint32_t *sources, int count, unsigned first,
+                      unsigned each) {
+    const unsigned bytes = sim_types[sim_lane_ops[s->in->ext].types[0]].bytes;
+    struct value made = {0};
+    uint32_t any = 0;
+    for (int i = 0; i < count; i++) {
+        const struct value *source = &s->values[sources[i] / 4];
+        const uint32_t some = (source->lanes | source->partly) & s->mask;
+        made.computed |= source->computed & s->mask;
+        made.origin = some ? source->origin : made.origin;
+        any |= some;
+    }
+    for (uint32_t m = any; m; m &= m - 1) {
+        const uint32_t lane = (uint32_t)__builtin_ctz(m);
+        unsigned missing = 0;
+        for (int i = 0; i < count; i++)
+            missing |= (missing_of(&s->values[sources[i] / 4], lane) >> first & all_bytes(each))
+                       << (unsigned)i * each;
+        if (count == 1 && missing == all_bytes(each))
+            missing = all_bytes(bytes); /* extended */
+        set_missing(&made, lane, missing, bytes);
+    }
+    define(s, s->in->dst, made.lanes, made.computed, made.origin);
+    for (uint32_t m = made.partly; m; m &= m - 1) {
+        const uint32_t lane = (uint32_t)__builtin_ctz(m);
+        struct value *result = &s->values[s->in->dst / 4];
+        result->origin = made.origin;
+        set_missing(result, lane, made.missing[lane], bytes);
+    }
+}
+
+static int begins_with_one_of(const char *mnemonic, const char *const *words, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(mnemonic, words[i], strlen(words[i])) == 0)
+            return 1;
+    return 0;
+}
+#define IS_ONE_OF(words) begins_with_one_of(row->mnemonic, words, sizeof(words) / sizeof *(words))
+
 static void lane_operation(const struct watch *s) {
-    static const char *const together[] = {"or.", "lop3.", "bfi.", "prmt.", "~pack."};
-    static const char *const moves[] = {"mov.", "cvt.", "slct.", "~part"};
+    static const char *const together[] = {"or.", "lop3.", "bfi.", "prmt."};
+    static const char *const moves[] = {"cvt.", "slct."};
+    static const char *const numbers[] = {"add.", "sub.", "mul.", "mad.", "fma.",  "div.", "rem.",
+                                          "min.", "max.", "abs.", "neg.", "sqrt.", "rcp."};
     const struct sim_lane_op *row = &sim_lane_ops[s->in->ext];
+    const char *name = row->mnemonic, *part = strrchr(name, 'b');
     const uint32_t sources[4] = {s->in->a, s->in->b, s->in->c, s->in->e};
-    enum made made = COMPUTED;
+    const unsigned to = sim_types[row->types[0]].bytes, from = sim_types[row->types[1]].bytes;
     int count = 0;
     while (count < 4 && row->types[count + 1])
         count++;
-    for (size_t i = 0; i < sizeof together / sizeof *together; i++)
-        made = strncmp(row->mnemonic, together[i], strlen(together[i])) == 0 ? TOGETHER : made;
-    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
-        made = strncmp(row->mnemonic, moves[i], strlen(moves[i])) == 0 ? MOVED : made;
-    if (strncmp(row->mnemonic, "and.", 4) == 0)
+    if (strncmp(name, "~part", 5) == 0) {
+        const unsigned each = (unsigned)strtoul(part + 1, NULL, 10) / 8;
+        rearrange(s, sources, 1, (unsigned)(name[5] - '0') * each, each);
+    } else if (strncmp(name, "~pack.", 6) == 0) {
+        rearrange(s, sources, count, 0, to / (unsigned)count);
+    } else if (strncmp(name, "mov.", 4) == 0 ||
+               (strncmp(name, "cvt.", 4) == 0 && !strstr(name, ".f") && !strstr(name, "bf"))) {
+        rearrange(s, sources, 1, 0, to < from ? to : from);
+    } else if (strncmp(name, "and.", 4) == 0) {
         conjunction(s);
-    else
-        combine(s, s->in->dst, sources, count, made);
+    } else {
+        combine(s, s->in->dst, sources, count,
+                IS_ONE_OF(together)                         ? TOGETHER
+                : IS_ONE_OF(moves)                          ? MOVED
+                : IS_ONE_OF(numbers) && !strstr(name, "x2") ? NUMBERS
+                                                            : COMPUTED);
+    }
 }
 
 /* p AND q, p OR q: undefined only where the other operand does not decide. kind: as in sim_insn.sub
@@ -302,8 +386,8 @@ static uint32_t boolean(uint32_t p, uint32_t p_undefined, uint32_t q, uint32_t q
 static void comparison(const struct watch *s) {
     const struct sim_insn *in = s->in;
     const uint8_t *regs = s->regs;
-    const uint32_t undefined = lanes_of(s, in->a) | lanes_of(s, in->b);
-    uint32_t origin = s->values[(lanes_of(s, in->a) ? in->a : in->b) / 4].origin;
+    const uint32_t a = touched(s, in->a), undefined = a | touched(s, in->b);
+    uint32_t origin = s->values[(a ? in->a : in->b) / 4].origin;
     if (!in->sub) {
         define(s, in->dst, undefined, SIM_FULL, origin);
         define(s, in->dst2, undefined, SIM_FULL, origin);
@@ -523,10 +607,16 @@ void sim_undefined_store(const struct sim_request *l) {
     const struct value *values = values_at(l->warp, l->regs);
     for (uint32_t v = 0; v < in->vec; v++) {
         const struct value *value = &values[slots[v] / 4];
-        for (uint32_t m = l->mask & value->lanes; m; m &= m - 1) {
+        for (uint32_t m = l->mask & (value->lanes | value->partly); m; m &= m - 1) {
             const uint32_t lane = (uint32_t)__builtin_ctz(m);
-            unmark(l, &l->warp->undefined->origins[value->origin], lane,
-                   l->address[lane] + (uint64_t)v * each, each);
+            const uint64_t at = l->address[lane] + (uint64_t)v * each;
+            const unsigned missing = missing_of(value, lane) & all_bytes(each);
+            for (unsigned i = 0, end; i < each; i = end + 1) { /* runs of missing bytes */
+                for (end = i; end < each && missing >> end & 1;)
+                    end++;
+                if (end > i)
+                    unmark(l, &l->warp->undefined->origins[value->origin], lane, at + i, end - i);
+            }
         }
     }
 }
@@ -542,11 +632,11 @@ int sim_undefined_shuffle(struct sim_worker *w, struct sim_warp *warp, const str
     if (!fit(w, warp))
         return out_of_memory(w);
     const struct value *source = values_at(warp, regs) + in->a / 4;
-    struct value *to = values_at(warp, regs) + in->dst / 4, made = {0, 0, source->origin};
+    struct value *to = values_at(warp, regs) + in->dst / 4, made = {.origin = source->origin};
     for (uint32_t m = mask; m; m &= m - 1) {
         const uint32_t lane = (uint32_t)__builtin_ctz(m);
-        made.lanes |= (source->lanes >> from[lane] & 1) << lane;
         made.computed |= (source->computed >> from[lane] & 1) << lane;
+        set_missing(&made, lane, missing_of(source, from[lane]) & all_bytes(4), 4);
     }
     if (absent) {
         const uint32_t pc = (uint32_t)(in - w->run->kernel->code);
@@ -558,11 +648,15 @@ int sim_undefined_shuffle(struct sim_worker *w, struct sim_warp *warp, const str
              i++) /* a lane that receives the value later: the first */
             sources[i] = from[absent >> i & 1 ? i : (uint32_t)__builtin_ctz(absent)];
         made.lanes |= absent;
+        made.partly &= ~absent;
         made.computed |= absent;
     }
+    for (uint32_t m = made.partly & mask; m; m &= m - 1)
+        to->missing[__builtin_ctz(m)] = made.missing[__builtin_ctz(m)];
+    to->partly = (to->partly & ~mask) | (made.partly & mask);
     to->lanes = (to->lanes & ~mask) | (made.lanes & mask);
     to->computed = (to->computed & ~mask) | (made.computed & made.lanes & mask);
-    to->origin = made.lanes ? made.origin : to->origin;
+    to->origin = made.lanes | made.partly ? made.origin : to->origin;
     return 0;
 }
 
@@ -576,7 +670,8 @@ int sim_undefined_start(struct sim_worker *w, struct sim_warp *warp) {
         return out_of_memory(w);
     warp->undefined->origins[origin].space = SIM_S_REG;
     for (uint32_t i = 0; i < k->unassigned_count; i++)
-        warp->undefined->values[k->unassigned[i] / 4] = (struct value){SIM_FULL, 0, origin};
+        warp->undefined->values[k->unassigned[i] / 4] =
+            (struct value){.lanes = SIM_FULL, .origin = origin};
     return 0;
 }
 
@@ -588,6 +683,7 @@ int sim_undefined_frame(struct sim_worker *w, struct sim_warp *warp, uint64_t ba
     struct value *values = warp->undefined->values + base / 4;
     for (uint64_t i = 0; i < bytes / 4; i++) {
         values[i].lanes &= ~mask;
+        values[i].partly &= ~mask;
         values[i].computed &= ~mask;
     }
     return 0;
