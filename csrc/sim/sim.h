@@ -99,6 +99,7 @@ enum sim_finding_kind {
     X(global_atomics,        "smsp__inst_executed_op_global_atom.sum", "atomics and reductions on global memory, per warp") \
     X(shared_atomics,        "smsp__inst_executed_op_shared_atom.sum", "atomics on shared memory, per warp")         \
     X(shared_atomic_wavefronts, "-",                                 "passes of those through the banks; lanes on one word take one together") \
+    X(shared_atomic_turns,   "-",                                    "the same where lanes on one word take turns: atomics that do not count") \
     X(barriers,              "-",                                    "block barriers that warps reached")            \
     X(dram_read_bytes,       "dram__bytes_read.sum",                 "distinct sectors first touched by a load, in bytes: a cold, perfect cache") \
     X(dram_write_bytes,      "dram__bytes_write.sum",                "distinct sectors written, in bytes")           \
@@ -117,6 +118,8 @@ enum sim_finding_kind {
     X(l2_distinct_bytes,     "-",                                    "bytes of distinct sectors that reach L2, all of which a warm L2 holds") \
     X(l2_fill_bytes,         "-",                                    "bytes that L2, empty before the launch, reads from DRAM: dram__bytes_read.sum with this GPU's caches") \
     X(l2_write_back_bytes,   "-",                                    "bytes that L2 writes to DRAM during the launch") \
+    X(atomic_passes,         "-",                                    "passes of atomics through L2: a request's sectors one by one, lanes on one address in turn") \
+    X(atomic_hot_passes,     "-",                                    "the most of those on 512 bytes, which one slice of L2 serves") \
     X(flops_f16,             "-",                                    "half and bfloat16 operations; an fma is two")  \
     X(flops_f32,             "-",                                    "float32 operations; an fma is two")            \
     X(flops_f64,             "-",                                    "float64 operations; an fma is two")            \

@@ -40,6 +40,9 @@ class Figures:
     queued : float
         Seconds that each launch costs more in a stream than in a CUDA graph.
     source : str
+    atomics, all_atomics : float
+        Passes of atomic operations per ns: of 512 bytes, which one slice of L2 serves, and of the
+        whole L2. 0: not known.
     """
 
     issue: float
@@ -62,11 +65,16 @@ class Figures:
     next_launch: float
     queued: float
     source: str
+    atomics: float = 0.0
+    all_atomics: float = 0.0
 
 
 # A launch, each further one, and what the stream costs: on an H100 the median of forty kernels'
 # times in a stream, less those in a graph (0.8 to 2.0 us). The older GPUs' are a stream's.
 _OLD, _NEW = (5e-6, 5e-6, 0.0), (1.9e-6, 1.6e-6, 0.95e-6)
+
+# Atomic operations: an H100's, on one word and on a million.
+_ATOMICS = (1.37, 85.0)
 
 # fmt: off
 # A row's lines: issue and lanes; latencies; wavefront and line; bandwidths and launches.
@@ -112,13 +120,13 @@ _ROWS = {
         "as A100's; L2's bandwidth is an estimate"),
     "h100": (4, 64, 64, 16, 20,   4, 29, 32, 281, 689, 24,
         1, 1,   9200, 0.93, 0.87, *_NEW,
-        "as H200's; DRAM's bandwidths are estimates"),
+        "as H200's; DRAM's bandwidths are estimates", *_ATOMICS),
     "h100pcie": (4, 64, 64, 16, 20,   4, 29, 32, 281, 689, 24,
         1, 1,   5500, 0.92, 0.87, *_NEW,
-        "RRZE gpu-benches (latencies); bandwidths are estimates; launches as H200's"),
+        "RRZE gpu-benches (latencies); bandwidths are estimates; launches as H200's", *_ATOMICS),
     "h200": (4, 64, 64, 16, 20,   4, 29, 32, 281, 689, 24,
         1, 1,   9200, 0.957, 0.893, *_NEW,
-        "RRZE gpu-benches (H100: latencies); our measurements (bandwidths, launches)"),
+        "RRZE gpu-benches (H100: latencies); our measurements (bandwidths, launches)", *_ATOMICS),
     "b200": (4, 64, 64, 16, 20,   4, 29, 32, 281, 689, 24,
         1, 1,   9200, 0.957, 0.893, *_NEW,
         "as H200's"),

@@ -18,7 +18,10 @@ from gpuopt.util.table import Column, Table
 NEVER = math.nan
 HOWS = ("queue", "graph")
 BUSY = 0.6  # of the time: a unit is the limit for NVIDIA's Visual Profiler
-_KINDS = {"memory": ("DRAM", "L2", "texture", "LSU", "shared memory"), "compute": ("issue",)}
+_KINDS = {
+    "memory": ("DRAM", "L2", "atomics", "texture", "LSU", "shared memory"),
+    "compute": ("issue",),
+}
 _CACHES = "the caches decide: the time is that of perfect ones, the interval's end that of none"
 
 
@@ -33,8 +36,8 @@ class LaunchPrediction:
     seconds, low, high : float
         The time, and the interval that it should lie in; NaN where the model has no answer.
     bound : str
-        "issue", "shared memory", "LSU", "texture", "DRAM", "L2", "latency", "block starts" or
-        "launch"; "" where the model has no answer.
+        "issue", "shared memory", "LSU", "texture", "DRAM", "L2", "atomics", "latency",
+        "block starts" or "launch"; "" where the model has no answer.
     shares : dict of str to float
         Each resource's own time over `seconds`: 1 is a resource that is busy all the time. They
         overlap, so that their sum may exceed 1.
@@ -84,7 +87,7 @@ class LaunchPrediction:
     def _load(self, name: str) -> float:
         """Return the part of the kernel's own time in which the GPU's units are busy."""
         share = self.shares.get(name, 0.0) / (1 - self.shares["launch"])
-        return min(1.0, share if name in ("DRAM", "L2") else share * self.spread)
+        return min(1.0, share if name in ("DRAM", "L2", "atomics") else share * self.spread)
 
 
 @dataclass(frozen=True)
@@ -250,7 +253,14 @@ def changed(device: str, **values: float | None) -> tuple[GpuModel, str]:
     if clock:
         ratio = clock / (row["clock_ghz"] * 1e9)
         # DRAM's latency is a time, not a number of clocks; L2 has the multiprocessors' clock.
-        figures = replace(figures, dram=figures.dram * ratio, l2_gbs=figures.l2_gbs * ratio)
+        figures = replace(
+            figures,
+            dram=figures.dram * ratio,
+            **{
+                name: getattr(figures, name) * ratio
+                for name in ("l2_gbs", "atomics", "all_atomics")
+            },
+        )
         row = row | {"clock_ghz": clock / 1e9}
         row |= {name: row[name] * ratio for name in ("f32_gflops", "f64_gflops")}
         title += f" at {clock / 1e9:g} GHz"
@@ -317,7 +327,7 @@ def _predict(
 ) -> LaunchPrediction:
     times = times_of(launch, gpu, cold, compiled_code)
     seconds = start + times.seconds
-    why = beyond(launch, gpu, seconds, compiled_code)
+    why = beyond(launch, gpu, seconds)
     what = launch.kernel, launch.grid, launch.block
     if why:
         return LaunchPrediction(*what, NEVER, NEVER, NEVER, "", {}, why)

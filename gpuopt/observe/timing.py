@@ -115,8 +115,11 @@ class _Body:
         kinds = [kind_of(each.name) for each in known]
         self.names = tuple(dict.fromkeys(kinds))
         self.kinds = np.array([self.names.index(each) for each in kinds], int)
-        self.spins = np.array([_spins(each.name) for each in known], bool)
-        self.atomic = np.array([each.name.startswith(("atom", "red.")) for each in known], bool)
+        self.spins = np.array([each.name.startswith(_SPINS) for each in known], bool)
+        self.swaps = np.array([".cas" in each.name for each in known], bool)
+        atomic = [each.name.startswith(("atom", "red.")) for each in known]
+        shared = [".shared" in each.name for each in known]
+        self.on_global = np.array(atomic, bool) & ~np.array(shared, bool)
         self.returning = any(each.name.startswith("atom.global") for each in known)
         self.read_only = np.array([".nc" in each.name for each in known], bool)
         self._slots: dict[tuple[Figures, int], np.ndarray] = {}
@@ -198,6 +201,17 @@ def _passes(launch: Launch, sample: Sample, code: Code) -> float:
     return passes + float((count - active + active * np.maximum(needed, least)).sum())
 
 
+def _atomic_passes(launch: Launch, code: Code | None) -> int:
+    """Return the passes of atomics on shared memory: lanes that count on one word take one."""
+    counted = launch.counters
+    if not counted.shared_atomics:
+        return 0
+    counting = {each.line for each in code.machine.code if "POPC.INC" in each.name} if code else ()
+    joined = [each.ptx_line in counting for each in launch.statements]
+    turns, together = (launch.column(f"shared_atomic_{name}") for name in ("turns", "wavefronts"))
+    return int(np.where(joined, together, turns).sum())
+
+
 def work_of(
     launch: Launch, row: dict[str, Any], figures: Figures, code: Code | None = None
 ) -> Demand:
@@ -216,7 +230,7 @@ def work_of(
     passes = float(counted.shared_load_wavefronts + counted.shared_store_wavefronts)
     if code and launch.sample:
         passes = _passes(launch, launch.sample, code)
-    passes += counted.shared_atomic_wavefronts
+    passes += _atomic_passes(launch, code)
     if capability < FERMI:  # the first pass is the instruction's own time
         passes = counted.bank_conflicts
     found = Demand({"issue": _instructions(launch, row, figures, code)})
@@ -498,6 +512,9 @@ def times_of(launch: Launch, gpu: GpuModel, cold: bool, compiled_code: bool = Tr
     beside = {"block starts": BLOCK_START * blocks / gpu.clock}
     if figures.l2_gbs:
         beside["L2"] = work.l2_bytes / (figures.l2_gbs * 1e9)
+    if counted.atomic_passes and figures.atomics:
+        hot, every = counted.atomic_hot_passes, counted.atomic_passes
+        beside["atomics"] = max(hot / figures.atomics, every / figures.all_atomics) / 1e9
     rate = row["bandwidth_gbs"] * 1e9 * work.dram_efficiency
     from_dram = work.dram_bytes
     if in_l2:  # but for what L2 loses during the launch
@@ -508,7 +525,8 @@ def times_of(launch: Launch, gpu: GpuModel, cold: bool, compiled_code: bool = Tr
     memory = max(beside["DRAM"], beside.get("L2", 0.0))
     shared = beside["block starts"], memory * block.exposed
     demands = [block.work * schedulers / customers, *(each * gpu.clock / visits for each in shared)]
-    seconds = max(memory, rounds * cycle(visitors, demands, block.waits) / gpu.clock)
+    alone = rounds * cycle(visitors, demands, block.waits) / gpu.clock
+    seconds = max(memory, beside.get("atomics", 0.0), alone)
     seconds += block.tail / gpu.clock
     own |= beside
     uncached = work.uncached_bytes / (figures.l2_gbs * 1e9) if figures.l2_gbs else 0.0
@@ -528,11 +546,7 @@ _UNKNOWN = {
 }
 
 
-def _spins(name: str) -> bool:
-    return name.startswith(_SPINS) or (name.startswith("atom") and ".cas" in name)
-
-
-def beyond(launch: Launch, gpu: GpuModel, seconds: float, compiled_code: bool = True) -> str:
+def beyond(launch: Launch, gpu: GpuModel, seconds: float) -> str:
     """Return why the model has no number for a launch; "" if it has one.
 
     Parameters
@@ -541,33 +555,25 @@ def beyond(launch: Launch, gpu: GpuModel, seconds: float, compiled_code: bool = 
     gpu : GpuModel
     seconds : float
         The prediction without regard to it.
-    compiled_code : bool
-        As in `times_of`.
     """
-    body = _body(launch.texts)
-    in_a_loop = body.spins & (launch.column("warp_instructions") > launch.counters.warps)
-    for at in np.flatnonzero(in_a_loop)[:1].tolist():
+    body, counted = _body(launch.texts), launch.counters
+    in_a_loop = launch.column("warp_instructions") > counted.warps
+    known = bool(gpu.figures.atomics and counted.atomic_passes)
+    lanes = int(launch.column("predicated_on_threads")[body.on_global].sum())
+    # One a clock on one address where nothing is known.
+    hot = counted.atomic_hot_passes / gpu.figures.atomics / 1e9 if known else lanes / gpu.clock
+    contended = hot > CONTENDED * seconds
+    spins = body.spins | body.swaps if contended or not known else body.spins
+    for at in np.flatnonzero(spins & in_a_loop)[:1].tolist():
         name = parse(launch.texts[at]).name
         return f"{name} may wait for another block or a copy, for a time that is not modelled"
     for kind, why in _UNKNOWN.items():
         if kind in body.names:
             at = int(np.flatnonzero(body.kinds == body.names.index(kind))[0])
             return f"{parse(launch.texts[at]).name}: {why}"
-    if not body.atomic.any():
-        return ""
-    compiled = compiled_of(launch, gpu.row) if compiled_code else None
-    # Lanes that count on one word of shared memory take one pass together.
-    counting = {each.line for each in compiled.code if "POPC.INC" in each.name} if compiled else ()
-    threads = launch.column("predicated_on_threads")
-    lanes = sum(
-        int(threads[at])
-        for at in np.flatnonzero(body.atomic).tolist()
-        if launch.statements[at].ptx_line not in counting
-    )
-    worst = lanes / gpu.clock  # one a clock on one address
-    if worst > CONTENDED * seconds:
+    if contended and not known:
         return (
-            f"{lanes:,} atomic operations would take {worst * 1e6:,.0f} us on one address: their "
+            f"{lanes:,} atomic operations would take {hot * 1e6:,.0f} us on one address: their "
             "contention is not modelled"
         )
     return ""

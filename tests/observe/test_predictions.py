@@ -215,10 +215,19 @@ again:
 )
 def test_waiting_and_contention_get_no_number(ptx, kernel, word):
     data = np.zeros(4, np.uint32)
-    found = gpuopt.predict(gpuopt.load_ptx(ptx, device="sim")[kernel], 512, 256, data)
+    found = gpuopt.predict(gpuopt.load_ptx(ptx, device="sim:a100")[kernel], 512, 256, data)
     assert all(map(math.isnan, (found.seconds, found.low, found.high)))
     assert found.bound == "" and found.shares == {} and word in found.note
     assert word in str(found) and "no prediction" in str(found)
+
+
+def test_an_h100s_slices_of_l2_take_atomics_one_by_one():
+    """Known rates: 512 blocks of 256 lanes count on one word at 1.37 per ns."""
+    kernel = gpuopt.load_ptx(COUNT, device="sim:h100")["count"]
+    found = gpuopt.predict(kernel, 512, 256, np.zeros(4, np.uint32))
+    assert found.bound == "atomics" and found.note == ""
+    assert found.seconds == pytest.approx(512 * 256 / FIGURES["h100"].atomics * 1e-9, rel=0.05)
+    assert found.launches[0].verdict.startswith("memory-bound: atomics")
 
 
 def test_one_atomic_a_block_is_no_contention():

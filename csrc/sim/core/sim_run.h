@@ -177,7 +177,7 @@ struct sim_pc_count {
     uint64_t guard_off, divergent;
     uint64_t requests, sectors, lines, bytes, moved,
         transactions; /* global memory; requests of other spaces */
-    uint64_t shared_requests, wavefronts, conflicts, local_requests;
+    uint64_t shared_requests, wavefronts, conflicts, turns, local_requests;
 };
 struct sim_block_count {
     uint64_t warps, threads;

@@ -17,6 +17,7 @@
 
 enum { LINE = 4 * SIM_SECTOR, WHOLE = 15, WAYS = 16, FERMI_WAYS = 4, VOLTA = 70, AMPERE = 80 };
 enum { LEAST_ENTRIES = 1024 };
+enum { SLICE_LINES = 4 }; /* lines that one slice of L2 serves (measured on an H100) */
 #define LOG_BYTES                                                                  \
     (256ull << 20) /* of a wave's record; a warp that has more is recorded in part \
                     */
@@ -150,6 +151,7 @@ struct sim_caches {
     uint8_t *paths; /* by pc */
     struct sim_cached *counts;
     uint64_t fills, write_backs, distinct; /* sectors */
+    uint64_t *passes; /* of atomic operations, by SLICE_LINES lines; NULL: there are none */
 };
 
 /* Shared memory that the driver sets apart for the blocks that fit. */
@@ -234,9 +236,14 @@ int sim_caches_open(struct sim_run *run) {
     c->counts = calloc(k->code_count + 1ull, sizeof *c->counts);
     if (!c->seen || !c->paths || !c->counts || !open_multiprocessors(run, c))
         return 0;
-    for (uint32_t pc = 0; pc < k->code_count; pc++)
+    int atomics = 0;
+    for (uint32_t pc = 0; pc < k->code_count; pc++) {
         c->paths[pc] = (uint8_t)path_of(run, pc);
-    return 1;
+        atomics |= c->paths[pc] == ATOMIC;
+    }
+    if (atomics)
+        c->passes = calloc(c->lines / SLICE_LINES + 1, sizeof *c->passes);
+    return c->passes || !atomics;
 }
 
 void sim_caches_close(struct sim_run *run) {
@@ -253,6 +260,7 @@ void sim_caches_close(struct sim_run *run) {
     free(c->multiprocessors);
     free(c->cursors);
     free(c->seen);
+    free(c->passes);
     free(c->logs);
     free(c->ended);
     free(c->paths);
@@ -294,6 +302,31 @@ void sim_caches_line(struct sim_worker *w, uint32_t warp, uint32_t pc, uint64_t 
     log->entries[log->count++] = (struct cached_line){
         (uint32_t)line, pc & (PCS - 1), sectors & WHOLE, c->paths[pc] & 7, first != 0, warp & 31};
     log->ends[warp]++;
+}
+
+/* L2 carries out a warp's atomic operations sector by sector; those on one address take turns
+ * (measured on an H100). The sums do not depend on the order of the blocks. */
+void sim_caches_atomic(struct sim_worker *w, const struct sim_access *a) {
+    struct sim_caches *c = w->run->caches;
+    for (uint32_t left = a->mask; left && c->passes;) {
+        const uint64_t sector = a->address[__builtin_ctz(left)] / SIM_SECTOR,
+                       line = sector / (LINE / SIM_SECTOR) - c->base;
+        uint32_t most = 0;
+        for (uint32_t m = left; m; m &= m - 1) {
+            const uint64_t address = a->address[__builtin_ctz(m)];
+            uint32_t same = 0;
+            if (address / SIM_SECTOR != sector)
+                continue;
+            for (uint32_t o = m; o; o &= o - 1)
+                same += a->address[__builtin_ctz(o)] == address;
+            most = same > most ? same : most;
+        }
+        for (uint32_t m = left; m; m &= m - 1)
+            if (a->address[__builtin_ctz(m)] / SIM_SECTOR == sector)
+                left &= ~(m & -m);
+        if (line < c->lines)
+            __atomic_fetch_add(&c->passes[line / SLICE_LINES], most, __ATOMIC_RELAXED);
+    }
 }
 
 /* Orders a block's entries by warp, and in each by time. */
@@ -550,4 +583,9 @@ void sim_caches_traffic(const struct sim_run *run, struct sim_counters *total) {
     total->l2_distinct_bytes = c->distinct * SIM_SECTOR;
     total->l2_fill_bytes = c->fills * SIM_SECTOR;
     total->l2_write_back_bytes = c->write_backs * SIM_SECTOR;
+    for (uint64_t i = 0; c->passes && i <= c->lines / SLICE_LINES; i++) {
+        total->atomic_passes += c->passes[i];
+        if (c->passes[i] > total->atomic_hot_passes)
+            total->atomic_hot_passes = c->passes[i];
+    }
 }

@@ -82,6 +82,7 @@ static void add_memory(struct sim_counters *c, const struct sim_insn *in,
     } else if (in->op == SIM_OP_ATOM) {
         c->shared_atomics += n->shared_requests;
         c->shared_atomic_wavefronts += n->wavefronts;
+        c->shared_atomic_turns += n->turns;
         c->global_atomics += n->requests;
     }
     if (in->op == SIM_OP_LD || (copy && !to_global)) {
@@ -227,6 +228,7 @@ static struct sim_pc_count sum_of(const struct sim_worker *workers, unsigned cou
         sum.shared_requests += n->shared_requests;
         sum.local_requests += n->local_requests;
         sum.wavefronts += n->wavefronts;
+        sum.turns += n->turns;
         sum.sectors += n->sectors;
         sum.lines += n->lines;
         sum.bytes += n->bytes;

@@ -334,6 +334,16 @@ static uint32_t wavefronts(const struct sim_access *a, const struct sim_preset *
     return passes;
 }
 
+/* The most lanes on one bank, of one word or several: atomic operations take turns. */
+static uint32_t turns(const struct sim_access *a, uint32_t banks) {
+    uint8_t lanes[32] = {0}, most = 0;
+    for (uint32_t m = a->mask; m; m &= m - 1) {
+        const uint64_t bank = a->address[__builtin_ctz(m)] / 4 & (banks - 1);
+        most = ++lanes[bank] > most ? lanes[bank] : most;
+    }
+    return most;
+}
+
 /* ---- the event ---- */
 
 /* A sector's mark after a load (bit 0) or a store (bit 1); marks with another tag belong to other
@@ -413,6 +423,8 @@ void sim_count_access(struct sim_worker *w, const struct sim_access *a) {
         c->shared_requests++;
         c->wavefronts += passes;
         c->conflicts += passes - least;
+        if (a->kind >= SIM_ACCESS_ATOMIC)
+            c->turns += turns(a, p->banks);
     } else if (a->space == SIM_S_LOCAL) {
         c->local_requests++;
     } else if (a->space == SIM_S_GLOBAL && a->in->space != SIM_S_CONST) {
@@ -426,7 +438,10 @@ void sim_count_access(struct sim_worker *w, const struct sim_access *a) {
         c->transactions += m.transactions;
         c->moved += m.bytes;
         first_touches(w, a, &t);
-        if (SIM_UNLIKELY(w->run->caches != NULL))
+        if (SIM_UNLIKELY(w->run->caches != NULL)) {
             record(w, a, &t);
+            if (a->kind >= SIM_ACCESS_ATOMIC)
+                sim_caches_atomic(w, a);
+        }
     }
 }

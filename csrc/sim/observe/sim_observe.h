@@ -26,6 +26,7 @@ void sim_caches_forget(struct sim_block *block);
 /* A warp's request touches sectors of a line of 128 bytes; first: the first line of a request. */
 void sim_caches_line(struct sim_worker *w, uint32_t warp, uint32_t pc, uint64_t line,
                      uint32_t sectors, int first);
+void sim_caches_atomic(struct sim_worker *w, const struct sim_access *a); /* global memory */
 void sim_caches_end(struct sim_run *run, struct sim_block *block); /* not under the run's lock */
 int sim_caches_lost(const struct sim_run *run);                    /* out of memory */
 /* An instruction's, which touched `sectors` in all. */
