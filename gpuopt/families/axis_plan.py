@@ -111,7 +111,8 @@ def axis_kernel(op: str, items: np.dtype, result: np.dtype, n: int) -> AxisKerne
         if op in PLACES:
             return AxisKernel("argmin", plain, "int64", "int64", key, 0, INT64)
         small = kind == "f" and items.itemsize == 2
-        return AxisKernel("min", plain, "float32" if small else plain, plain, key)
+        finish = (ANY if op == "max" else ALL) if kind == "b" else RAW  # the cpu stops early
+        return AxisKernel("min", plain, "float32" if small else plain, plain, key, 0, finish)
     if op in ("and", "or", "xor"):
         return AxisKernel("bits", signed, signed, signed, -(op == "and"), -(op != "xor"))
     if op == "prod" and items.kind == "c":

@@ -526,6 +526,23 @@ def test_early_exit_of_one_result_does_not_stop_others(dtype):
                     check(opposite, op, "cpu", axis=view.shape.index(n))
 
 
+@pytest.mark.parametrize("op", ["any", "all", "min", "max", "argmin", "argmax"])
+@pytest.mark.parametrize("common", [False, True])
+def test_first_elements_decide_only_what_they_may(op, common, rng):
+    """One element in 2^17 differs, among the first ones or later, in every row or in one."""
+    numpy = {**UFUNCS, **OTHERS}[op]
+    numpy = getattr(numpy, "reduce", numpy)
+    for shape, axis in (((1 << 17,), 0), ((3, 1 << 17), 1), ((1 << 10, 5), 0), ((70, 1000), 1)):
+        for at in (0, 15, 16, 255, shape[axis] - 1):
+            for rows in ([0], slice(None)):
+                items = np.full(shape, common)
+                np.moveaxis(items, axis, -1).reshape(-1, shape[axis])[rows, at] = not common
+                for view in (items, items[::-1], items.T):
+                    along = axis if view is not items.T else len(shape) - 1 - axis
+                    got = gpuopt.reduce(view, op, axis=along, device="cpu")
+                    assert np.array_equal(got, numpy(view, axis=along)), (shape, at, rows)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "bool"])
 def test_small_integers_do_not_overflow_in_between(dtype):
     """The cpu accumulates runs of them in narrow lanes."""

@@ -50,7 +50,8 @@ enum {
     TASK_ITEMS_MOST = 1 << 21, /* and at most: between two polls */
     FEW_TASKS = 64,
     TREE_DEPTH = 12,            /* of a task's leaves, with the last one */
-    FIRST = 128,                /* elements of a long row that may decide */
+    FIRST = 16,                 /* elements of a row that may decide, */
+    FIRST_OF = 16,              /* if it is this many times as long */
     COPIED_ROWS = 512,          /* elements of rows that are copied together, if shorter */
     PREFETCHED = 8 * CPU_AHEAD, /* bytes, of an array or a row, from which on prefetches pay off */
 };
@@ -283,7 +284,7 @@ static bool long_row(const struct axis_functions *functions, const struct part *
     piece.rows = 1;
     if (part->finish == ANY || part->finish == ALL) { /* usually the first elements decide */
         piece.end = piece.first + FIRST;
-        if (n > FIRST && reduce_part(functions, &piece, values))
+        if (n >= FIRST_OF * FIRST && reduce_part(functions, &piece, values))
             return true;
     }
     for (uint64_t done = 0, leaves = 1; done < n; done += leaf, leaves++, top += size) {
@@ -489,6 +490,66 @@ static void set_shape(struct job *job, const struct device_axes *outer,
     }
 }
 
+/* Divides the work into tasks, and runs them. */
+static enum status run_job(struct device *device, bool parallel, struct job *job) {
+    const struct axis_core *core = job->functions->core;
+    const uint64_t columns = least(job->inner, TILE);
+    atomic_uint_least64_t settled = UINT64_MAX;
+    job->tiles = (job->inner - 1) / TILE + 1;
+    const uint64_t even = job->outer * job->reduced * job->inner / FEW_TASKS;
+    const uint64_t items = job->outer * job->tiles < FEW_TASKS
+                               ? least(most(even, TASK_ITEMS), TASK_ITEMS_MOST)
+                               : TASK_ITEMS_MOST;
+    job->share = least(job->reduced, items / columns);
+    job->splits = (job->reduced - 1) / job->share + 1;
+    /* Adjacent tiles first: memory is read in order. */
+    const uint64_t tiles = job->splits > 1 ? 1 : most(1, TASK_ITEMS / (job->share * columns));
+    job->run = least(tiles, job->tiles);
+    job->rows = tiles / job->run;
+    if (job->splits > 1) {
+        job->settled = job->outer == 1 && job->inner * job->kept == 1 ? &settled : NULL;
+        job->partials =
+            malloc(job->outer * job->splits * job->inner * job->kept * core->value_size);
+        if (!job->partials)
+            return status_fail(STATUS_NO_HOST_MEMORY, "cpu: no memory for partial results");
+    }
+    const double bytes =
+        (double)(job->outer * job->reduced * job->inner * job->functions->item_size);
+    const int threads = parallel ? cpu_team_threads(bytes / BYTES_PER_NS) : 1;
+    job->ahead =
+        bytes >= PREFETCHED &&
+        (job->share * job->functions->item_size >= PREFETCHED ||
+         (job->outer_axes.count == 1 && job->outer_axes.steps[0] == (int64_t)job->reduced));
+    const uint64_t runs = (job->tiles - 1) / job->run + 1;
+    const uint64_t tasks = ((job->outer - 1) / job->rows + 1) * job->splits * runs;
+    enum status status = cpu_team_run(device, threads, tasks, first_task, job);
+    if (!status && job->partials)
+        status = cpu_team_run(device, threads, job->outer, last_task, job);
+    free(job->partials);
+    return status;
+}
+
+/* Truths of long rows, and the place of a byte: usually the first elements decide. Returns whether
+ * the call is done: the first elements of all rows decided, or it failed. */
+static bool first_elements(struct device *device, bool parallel, const struct job *whole,
+                           enum status *status) {
+    const struct axis_core *core = whole->functions->core;
+    const bool all = whole->results.finish == ALL, truths = all || whole->results.finish == ANY;
+    const bool place = core->has_index && core->item_size == 1 && !whole->mask &&
+                       whole->outer == 1 && whole->inner == 1;
+    atomic_uint_least64_t settled = UINT64_MAX;
+    struct job job = *whole;
+    if ((!truths && !place) || whole->reduced < FIRST_OF * FIRST * whole->kept)
+        return false;
+    job.reduced = FIRST * whole->kept;
+    if (truths && job.results.divisor != 0) /* the count of all elements */
+        job.results.divisor = FIRST;
+    job.settled = place ? &settled : NULL;
+    *status = run_job(device, parallel, &job);
+    return *status ||
+           (place ? settled == 0 : !memchr(job.results.out, all, job.outer * job.inner * job.kept));
+}
+
 static enum status cpu_reduce_axis(struct device *device, const struct cpu_kernel *kernel,
                                    void **arguments) {
 #define ARGUMENT(index, type) (*(const type *)arguments[index])
@@ -507,40 +568,12 @@ static enum status cpu_reduce_axis(struct device *device, const struct cpu_kerne
                     .divisor = ARGUMENT(23, double)},
     };
 #undef ARGUMENT
-    atomic_uint_least64_t settled = UINT64_MAX;
     take_axes(&outer, arguments + 6, job.outer);
     take_axes(&inner, arguments + 13, job.inner);
     set_shape(&job, &outer, &inner);
-    const uint64_t columns = least(job.inner, TILE);
-    job.tiles = (job.inner - 1) / TILE + 1;
-    const uint64_t even = job.outer * job.reduced * job.inner / FEW_TASKS;
-    const uint64_t items = job.outer * job.tiles < FEW_TASKS
-                               ? least(most(even, TASK_ITEMS), TASK_ITEMS_MOST)
-                               : TASK_ITEMS_MOST;
-    job.share = least(job.reduced, items / columns);
-    job.splits = (job.reduced - 1) / job.share + 1;
-    /* Adjacent tiles first: memory is read in order. */
-    const uint64_t tiles = job.splits > 1 ? 1 : most(1, TASK_ITEMS / (job.share * columns));
-    job.run = least(tiles, job.tiles);
-    job.rows = tiles / job.run;
-    if (job.splits > 1) {
-        job.settled = job.outer == 1 && job.inner * job.kept == 1 ? &settled : NULL;
-        job.partials =
-            malloc(job.outer * job.splits * job.inner * job.kept * job.functions->core->value_size);
-        if (!job.partials)
-            return status_fail(STATUS_NO_HOST_MEMORY, "cpu: no memory for partial results");
-    }
-    const double bytes = (double)(job.outer * job.reduced * job.inner * job.functions->item_size);
-    const int threads = kernel->parallel ? cpu_team_threads(bytes / BYTES_PER_NS) : 1;
-    job.ahead = bytes >= PREFETCHED &&
-                (job.share * job.functions->item_size >= PREFETCHED ||
-                 (job.outer_axes.count == 1 && job.outer_axes.steps[0] == (int64_t)job.reduced));
-    const uint64_t runs = (job.tiles - 1) / job.run + 1;
-    const uint64_t tasks = ((job.outer - 1) / job.rows + 1) * job.splits * runs;
-    enum status status = cpu_team_run(device, threads, tasks, first_task, &job);
-    if (!status && job.partials)
-        status = cpu_team_run(device, threads, job.outer, last_task, &job);
-    free(job.partials);
+    enum status status = STATUS_OK;
+    if (!first_elements(device, kernel->parallel, &job, &status))
+        status = run_job(device, kernel->parallel, &job);
     return status;
 }
 
