@@ -77,7 +77,7 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(serialise.Written):
     """The advice on a kernel's launch, worst first: a sequence of `Advice`.
 
     Attributes
@@ -97,6 +97,9 @@ class Explanation:
     >>> len(found), found.ok
     (0, True)
     """
+
+    KIND = "explanation"
+    TOLD = ("ok", "advice", "notes", "launches")
 
     advice: list[Advice]
     launches: list[Launch] = field(repr=False)
@@ -125,17 +128,6 @@ class Explanation:
     def records(self) -> list[dict[str, Any]]:
         """Return a dict for each advice, for `pandas.DataFrame`."""
         return [serialise.to_plain(each) for each in self.advice]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as numbers, strings, lists and dicts, for JSON."""
-        return {
-            "kind": "explanation",
-            "format": 1,
-            "ok": self.ok,
-            "advice": self.records(),
-            "notes": list(self.notes),
-            "launches": serialise.to_plain(self.launches),
-        }
 
     def _title(self) -> str:
         first = self.launches[0] if self.launches else None

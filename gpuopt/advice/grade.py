@@ -17,9 +17,9 @@ from gpuopt.jit.compiler import compile as compile_source
 from gpuopt.jit.errors import CompileError
 from gpuopt.observe.launches import Finding
 from gpuopt.observe.profile import Profile
-from gpuopt.util import serialise
 from gpuopt.util.checks import finite
 from gpuopt.util.names import suggests
+from gpuopt.util.serialise import Written
 
 SECONDS = 20.0
 FINDINGS_MOST = 5  # in a message
@@ -39,7 +39,7 @@ class GradedTest:
 
 
 @dataclass(frozen=True)
-class Grade:
+class Grade(Written):
     """The outcomes of a file of tests.
 
     Attributes
@@ -57,6 +57,9 @@ class Grade:
     >>> graded
     kernel.cu: 0 of 0 points
     """
+
+    KIND = "grade"
+    TOLD = ("source", "tests", "passed", "points", "of", "error", "outcomes")
 
     source: str
     tests: str
@@ -77,20 +80,6 @@ class Grade:
     def passed(self) -> bool:
         """Whether the source compiles and every test passed."""
         return not self.error and all(each.passed for each in self.outcomes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as numbers, strings, lists and dicts, for JSON."""
-        return {
-            "kind": "grade",
-            "format": 1,
-            "source": self.source,
-            "tests": self.tests,
-            "passed": self.passed,
-            "points": self.points,
-            "of": self.of,
-            "error": self.error,
-            "outcomes": serialise.to_plain(self.outcomes),
-        }
 
     def __repr__(self) -> str:
         lines = [f"{self.source}: {self.points:g} of {self.of:g} points"]

@@ -10,7 +10,7 @@ from gpuopt.catalog.devices import Device
 from gpuopt.show import experiment_plots
 from gpuopt.show.terminal import busy
 from gpuopt.util.serialise import Result
-from gpuopt.util.table import Column, Table
+from gpuopt.util.table import Column, Table, Tabled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,8 +44,8 @@ class Row:
     deck: str = ""
 
 
-@dataclass
-class Experiment(Result):
+@dataclass(repr=False)
+class Experiment(Result, Tabled):
     """The result of an experiment: every row's output was verified. It shows itself as a table.
 
     Attributes
@@ -82,7 +82,7 @@ class Experiment(Result):
         known = ", ".join(dict.fromkeys(repr(row.name) for row in self.rows))
         raise KeyError(f"{name!r} is not a row of {self.name}; the rows are {known}")
 
-    def _head(self) -> list[str]:
+    def _above(self) -> list[str]:
         lines = [f"{self.title}, on {self.device.description} ({self.device.name})", *self.notes]
         if self.ceiling:
             lines.append(f"share: of {self.ceiling}")
@@ -97,10 +97,6 @@ class Experiment(Result):
             Column("reading", "reading", left=True, least=24),
         ]
         return Table(columns, [vars(row) | row.parameters | row.values for row in self.rows])
-
-    def __repr__(self) -> str:
-        """Return the table."""
-        return "\n".join([*self._head(), "", *self._table().lines()])
 
     def plot(
         self,
@@ -137,7 +133,3 @@ class Experiment(Result):
             matplotlib is missing; the message names the extra that brings it.
         """
         return experiment_plots.experiment(self, column, x, by, ax)
-
-    def _repr_html_(self) -> str:
-        first, *notes = self._head()
-        return self._table().html(first, notes)

@@ -14,12 +14,12 @@ from gpuopt.catalog.rungs import Rung
 from gpuopt.observe.counters import BESIDE, Counters, cells, columns
 from gpuopt.observe.launches import Launch
 from gpuopt.util import texts
+from gpuopt.util.serialise import Written
 from gpuopt.util.table import Column
 
 CONTEXT = 3  # equal lines that a difference shows beside those that differ, on each side
 AROUND = 3  # lines of a listing above and below a line that was executed
 WHOLE_MOST = 120  # lines of a file that is listed whole
-FORMAT = 1  # the version of to_dict's format
 
 
 class SourceLine(NamedTuple):
@@ -58,7 +58,7 @@ def _row(counters: Counters | None, shown: list[Column]) -> str:
 
 
 @dataclass(frozen=True)
-class Source:
+class Source(Written):
     """A kernel's source; `print` gives it with line numbers, Jupyter with colours.
 
     Attributes
@@ -77,6 +77,12 @@ class Source:
     shown : tuple of str
         The counters beside the lines.
 
+    Notes
+    -----
+    In the dict of `to_dict`, a line between two definitions, or above a header's, has number 0.
+    Counters that are 0 are left out; they are null without annotations, and for lines without
+    instructions.
+
     Examples
     --------
     >>> import gpuopt
@@ -84,6 +90,8 @@ class Source:
     >>> source.file, source.function
     ('reduce.cu', 'reduce_3')
     """
+
+    KIND = "source"
 
     rung: Rung | None
     file: str
@@ -120,15 +128,8 @@ class Source:
             lines.append(f"{beside}{each.number or '':>6}  {each.text}")
         return "\n".join(text.rstrip() for text in lines)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as numbers, strings, lists and dicts, for JSON.
-
-        A line between two definitions, or above a header's, has number 0. Counters that are 0 are
-        left out; they are null without annotations, and for lines without instructions.
-        """
+    def _told(self) -> dict[str, Any]:
         return {
-            "kind": "source",
-            "format": FORMAT,
             "family": self.rung.family if self.rung else None,
             "variant": self.rung.variant if self.rung else None,
             "lesson": self.rung.lesson if self.rung else "",
@@ -153,12 +154,18 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Diff:
+class Diff(Written):
     """The difference between two rungs; `print` and Jupyter show a unified diff.
 
     Attributes
     ----------
     before, after : Source
+
+    Notes
+    -----
+    A change in the dict of `to_dict` is [kind, first and last line before, first and last line
+    after], where the kind is "equal", "replace", "delete" or "insert", and lines are counted from 0
+    in the sources' "lines", the last one exclusive.
 
     Examples
     --------
@@ -167,6 +174,8 @@ class Diff:
     >>> [line for line in unified.splitlines() if line.startswith("+    ")][-1]
     '+    transpose_tile<1>(in, out, rows, columns, layer);'
     """
+
+    KIND = "diff"
 
     before: Source
     after: Source
@@ -179,16 +188,8 @@ class Diff:
         lines = difflib.unified_diff(*texts, *names, lineterm="")
         return "\n".join(text.rstrip() for text in lines)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return both sources and the changes between them, for JSON.
-
-        A change is [kind, first and last line before, first and last line after], where the kind is
-        "equal", "replace", "delete" or "insert", and lines are counted from 0 in the sources'
-        "lines", the last one exclusive.
-        """
+    def _told(self) -> dict[str, Any]:
         return {
-            "kind": "diff",
-            "format": FORMAT,
             "before": self.before.to_dict(),
             "after": self.after.to_dict(),
             "unified": self.unified,

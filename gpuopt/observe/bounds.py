@@ -10,7 +10,8 @@ from typing import Any
 from gpuopt import _core
 from gpuopt.models import gpu
 from gpuopt.observe.counters import Counters
-from gpuopt.util.table import Column, Table
+from gpuopt.util.serialise import Written
+from gpuopt.util.table import Column, Table, Tabled
 
 # Warp instructions that a multiprocessor issues per clock, from a compute capability on. Since
 # Kepler two of independent instructions per scheduler, since Maxwell one. (CUDA programming guide,
@@ -44,8 +45,8 @@ class LaunchBound:
         return max(self.seconds, key=self.seconds.__getitem__)
 
 
-@dataclass(frozen=True)
-class Bounds:
+@dataclass(frozen=True, repr=False)
+class Bounds(Written, Tabled):
     """The least time of each launch on a GPU; `print` and Jupyter show a table.
 
     Attributes
@@ -72,6 +73,10 @@ class Bounds:
     'issue'
     """
 
+    KIND = "bounds"
+    TOLD = ("device",)
+    RECORDS = "launches"
+
     device: str
     launches: list[LaunchBound]
 
@@ -89,10 +94,6 @@ class Bounds:
             for each in self.launches
         ]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as numbers, strings, lists and dicts, for JSON."""
-        return {"kind": "bounds", "device": self.device, "launches": self.records()}
-
     def _table(self) -> Table:
         names = list(dict.fromkeys(name for each in self.launches for name in each.seconds))
         columns = [
@@ -108,15 +109,8 @@ class Bounds:
         ]
         return Table(columns, records)
 
-    def _head(self) -> str:
-        return f"least times on {self.device}, by its datasheet"
-
-    def __repr__(self) -> str:
-        """Return the table."""
-        return "\n".join([self._head(), "", *self._table().lines()])
-
-    def _repr_html_(self) -> str:
-        return self._table().html(self._head())
+    def _above(self) -> list[str]:
+        return [f"least times on {self.device}, by its datasheet"]
 
 
 def short(kernel: str) -> str:

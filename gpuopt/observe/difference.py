@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from gpuopt.observe.counters import RATIOS, Counters
+from gpuopt.util.serialise import Written
 from gpuopt.util.table import Column, Table
 
 Place = tuple[str | None, int]
@@ -22,7 +23,7 @@ def place(where: Place) -> str:
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(Written):
     """Two profiles side by side, made by `Profile.difference`; `print` shows what differs.
 
     Attributes
@@ -42,6 +43,9 @@ class Difference:
     True
     """
 
+    KIND = "difference"
+    RECORDS = "counters"
+
     before: Counters
     after: Counters
     lines: dict[Place, tuple[Counters, Counters]]
@@ -60,17 +64,13 @@ class Difference:
             if old != new
         ]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as numbers, strings, lists and dicts, for JSON."""
-        return {
-            "kind": "difference",
-            "counters": self.records(),
-            "lines": [
-                {"place": place(where), "before": dict(old), "after": dict(new)}
-                for where, (old, new) in self.lines.items()
-                if dict(old) != dict(new)
-            ],
-        }
+    def _told(self) -> dict[str, Any]:
+        lines = [
+            {"place": place(where), "before": dict(old), "after": dict(new)}
+            for where, (old, new) in self.lines.items()
+            if dict(old) != dict(new)
+        ]
+        return super()._told() | {"lines": lines}
 
     def _counters(self) -> Table:
         shown = [*self.after, "bank_conflicts", *_RATIOS]

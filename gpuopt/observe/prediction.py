@@ -13,7 +13,8 @@ from gpuopt.catalog.figures import FIGURES
 from gpuopt.observe.bounds import preset_row, short
 from gpuopt.observe.launches import Launch
 from gpuopt.observe.timing import ERROR, GpuModel, beyond, times_of
-from gpuopt.util.table import Column, Table
+from gpuopt.util.serialise import Written
+from gpuopt.util.table import Column, Table, Tabled
 
 NEVER = math.nan
 HOWS = ("queue", "graph")
@@ -90,8 +91,8 @@ class LaunchPrediction:
         return min(1.0, share if name in ("DRAM", "L2", "atomics") else share * self.spread)
 
 
-@dataclass(frozen=True)
-class Prediction:
+@dataclass(frozen=True, repr=False)
+class Prediction(Written, Tabled):
     """Predicted time of a call on a GPU; no measurement. `print` and Jupyter show a table.
 
     Attributes
@@ -114,6 +115,10 @@ class Prediction:
     >>> predicted.low < predicted.seconds < predicted.high
     True
     """
+
+    KIND = "prediction"
+    TOLD = ("device",)
+    RECORDS = "launches"
 
     device: str
     launches: list[LaunchPrediction]
@@ -185,17 +190,13 @@ class Prediction:
             for each in self.launches
         ]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as numbers, strings, lists and dicts, for JSON."""
-        return {"kind": "prediction", "device": self.device, "launches": self.records()}
-
-    def _head(self) -> str:
+    def _above(self) -> list[str]:
         if math.isnan(self.seconds):
-            return f"no prediction on a {self.device}"
-        return (
+            return [f"no prediction on a {self.device}"]
+        return [
             f"predicted, not measured, on a {self.device}: {self.seconds * 1e6:,.4g} us "
             f"({self.low * 1e6:,.4g} to {self.high * 1e6:,.4g}), bound by {self.bound}"
-        )
+        ]
 
     def _table(self) -> Table:
         names = list(dict.fromkeys(name for each in self.launches for name in each.shares))
@@ -219,17 +220,10 @@ class Prediction:
         ]
         return Table(columns, records)
 
-    def __repr__(self) -> str:
-        """Return the table."""
-        return "\n".join([self._head(), "", *self._table().lines(), *self._notes()])
-
-    def _notes(self) -> list[str]:
+    def _below(self) -> list[str]:
         found = list(dict.fromkeys(each.arch for each in self.launches if each.arch))
         code = [f"instructions: machine code of {', '.join(found)}"] if found else []
         return code + ([self.note] if self.note else [])
-
-    def _repr_html_(self) -> str:
-        return self._table().html(self._head(), self._notes())
 
 
 def changed(device: str, **values: float | None) -> tuple[GpuModel, str]:

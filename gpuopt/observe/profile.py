@@ -64,7 +64,7 @@ _SHOWN = {
 
 
 @dataclass
-class Profile:
+class Profile(serialise.Written):
     """The launches of a block of code; a context manager, made by `gpuopt.profile`.
 
     Attributes
@@ -86,8 +86,11 @@ class Profile:
     >>> counted.result.shape, counted.counters.bank_conflicts
     ((64, 64), 3968)
     >>> list(counted.to_dict())
-    ['kind', 'device', 'counters', 'launches']
+    ['kind', 'format', 'device', 'counters', 'launches']
     """
+
+    KIND = "profile"
+    TOLD = ("device", "counters", "launches")
 
     device: str = "sim"
     launches: list[Launch] = field(default_factory=list)
@@ -399,15 +402,6 @@ class Profile:
         counted = f"counted on {launches[0].device}: {threads:,} threads"
         file, lines = listing(launches, ptx)
         return Source(None, file, kernel, lines, counted, shown)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the launches, their counters, lines and findings, for JSON; not the result."""
-        return {
-            "kind": "profile",
-            "device": self.device,
-            "counters": dict(self.counters),
-            "launches": serialise.to_plain(self.launches),
-        }
 
     def _unit(self) -> str:
         """Return what the launches' transactions are called."""

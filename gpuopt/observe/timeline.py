@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from math import ceil, prod
 from typing import Any
 
@@ -16,8 +15,9 @@ from gpuopt.observe.bounds import Bounds, preset_row
 from gpuopt.observe.launches import Launch
 from gpuopt.observe.prediction import Prediction
 from gpuopt.ptx.streams import Piece
+from gpuopt.util.serialise import Written
 from gpuopt.util.svg import WIDTH, Canvas, Picture, fit
-from gpuopt.util.table import Column, Table
+from gpuopt.util.table import Column, Table, Tabled
 
 KERNELS = "kernels"
 ROWS_MOST = 48  # steps of a table
@@ -56,8 +56,8 @@ class Step:
         return self.begin + self.seconds
 
 
-@dataclass(frozen=True)
-class Timeline:
+@dataclass(frozen=True, repr=False)
+class Timeline(Written, Tabled):
     """A program's parts in time; `print` shows a table, Jupyter a picture as well.
 
     Attributes
@@ -79,6 +79,10 @@ class Timeline:
     >>> [each["name"] for each in line.records()]
     ['copies in', 'kernel vector_5_add_float32_float32', 'copies out']
     """
+
+    KIND = "timeline"
+    TOLD = ("device", "link", "allocations", "seconds")
+    RECORDS = "steps"
 
     device: str
     link: str
@@ -106,25 +110,14 @@ class Timeline:
         """Return a flat dict for each part, for pandas: begin and duration in seconds."""
         return [vars(each) | {"share": each.seconds / self.seconds} for each in self.steps]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as numbers, strings, lists and dicts, for JSON."""
-        return {
-            "kind": "timeline",
-            "device": self.device,
-            "link": self.link,
-            "allocations": self.allocations,
-            "seconds": self.seconds,
-            "steps": self.records(),
-        }
-
-    def _head(self) -> str:
+    def _above(self) -> list[str]:
         takes = f"{self.seconds * 1e6:,.4g} us"
         if any(each.stream for each in self.steps):
             takes += f", one after the other {self.serial * 1e6:,.4g}"
-        return (
+        return [
             f"a program on a {self.device} over {self.link}, by a model: {takes}; "
             f"{self.allocations} allocations; the {self.limiter} are the limiter"
-        )
+        ]
 
     def _bar(self, step: Step) -> str:
         scale = BAR / (self.seconds or 1.0)
@@ -150,13 +143,9 @@ class Timeline:
         ]  # fmt: skip
         return Table(columns, records)
 
-    def _more(self) -> list[str]:
+    def _below(self) -> list[str]:
         more = len(self.steps) - ROWS_MOST
         return [f"and {more:,} more parts"] if more > 0 else []
-
-    def __repr__(self) -> str:
-        """Return the table."""
-        return "\n".join([self._head(), "", *self._table().lines(), *self._more()])
 
     def picture(self) -> Picture:
         """Return the time line as a drawing: a row for each stream, a box for each part.
@@ -168,7 +157,7 @@ class Timeline:
         """
         canvas, left = Canvas(), 84
         title = f"A program on a {self.device}"
-        y = canvas.heading(title, self._head())
+        y = canvas.heading(title, self._above()[0])
         kinds = [("half", "copies in"), ("active", "kernels"), ("bad", "copies out")]
         canvas.legend(14, y + 6, kinds)
         y += 24
@@ -189,13 +178,13 @@ class Timeline:
         canvas.text(left, y + 10, "0", size=9, kind="soft")
         end = f"{self.seconds * 1e6:,.4g} us"
         canvas.text(WIDTH - 14, y + 10, end, size=9, kind="soft", anchor="end")
-        return canvas.picture(y + 22, title, self._head(), {"steps": self.records()})
+        return canvas.picture(y + 22, title, self._above()[0], {"steps": self.records()})
 
     def _repr_html_(self) -> str:
         table = self._table()
         bar = table.columns[-1].key == "bar"
         table.columns, table.rows = table.columns[:-bar], [row[:-bar] for row in table.rows]
-        return f"{self.picture().svg}{table.html(self._head(), map(escape, self._more()))}"
+        return f"{self.picture().svg}{table.html(self._above()[0], self._below())}"
 
 
 def _busy(steps: Iterable[Step]) -> float:

@@ -21,6 +21,7 @@ from gpuopt.ptx.kernel import Kernel
 from gpuopt.util.checks import whole
 from gpuopt.util.literals import DeviceName, Family
 from gpuopt.util.names import nearest, suggests, unknown_name
+from gpuopt.util.serialise import Written
 from gpuopt.util.svg import Picture
 from gpuopt.util.table import Column, Table
 
@@ -30,7 +31,7 @@ RANKED_MOST = 2000  # accesses that are looked at for the worst one
 
 
 @dataclass(frozen=True)
-class Trace(Recorded):
+class Trace(Recorded, Written):
     """A block's execution, instruction by instruction; made by `gpuopt.trace`; `print` sums it up.
 
     Attributes
@@ -69,6 +70,8 @@ class Trace(Recorded):
     >>> trace.coalescing(0).data["sectors"]
     4
     """
+
+    KIND = "trace"
 
     def _access(self, space: str, number: int | None, cost: Callable[[Access], float]) -> Access:
         found = [each for each in self.by_space[space] if each.addresses]
@@ -259,10 +262,9 @@ class Trace(Recorded):
         ]
         return Table(columns, records)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the contents of `print` as numbers, strings, lists and dicts, for JSON."""
+    def _told(self) -> dict[str, Any]:
+        # the contents of print; the events are arrays
         return {
-            "kind": "trace",
             "title": self.title,
             "kernel": self.launch.kernel,
             "grid": self.launch.grid,

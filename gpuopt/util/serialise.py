@@ -114,19 +114,39 @@ def _read(kind: type, told: Mapping[str, Any], without: frozenset[str]) -> Any:
     return kind(**given)
 
 
-class Result:
-    """A measurement, as a dataclass, that writes and reads itself.
+class Written:
+    """A result that writes itself as a dict.
 
-    `FORMAT` is the version of the dict. `WITHOUT` names fields that are left out, at any depth.
+    `FORMAT` is the version of the dict. `TOLD` names the attributes that become its entries. The
+    entry `RECORDS`, if any, holds the result's `records()`.
     """
 
     KIND: ClassVar[str]
     FORMAT: ClassVar[int] = 1
-    WITHOUT: ClassVar[frozenset[str]] = frozenset()
+    TOLD: ClassVar[tuple[str, ...]] = ()
+    RECORDS: ClassVar[str] = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as numbers, strings, lists and dicts, for JSON."""
-        return {"kind": self.KIND, "format": self.FORMAT, **_fields_of(self, self.WITHOUT)}
+        return {"kind": self.KIND, "format": self.FORMAT, **self._told()}
+
+    def _told(self) -> dict[str, Any]:
+        told = {name: to_plain(getattr(self, name)) for name in self.TOLD}
+        if self.RECORDS:
+            told[self.RECORDS] = self.records()  # type: ignore[attr-defined]
+        return told
+
+
+class Result(Written):
+    """A measurement, as a dataclass, that writes all of its fields and reads itself.
+
+    `WITHOUT` names fields that are left out, at any depth.
+    """
+
+    WITHOUT: ClassVar[frozenset[str]] = frozenset()
+
+    def _told(self) -> dict[str, Any]:
+        return _fields_of(self, self.WITHOUT)
 
     @classmethod
     def upgraded(cls, told: dict[str, Any]) -> dict[str, Any]:

@@ -201,6 +201,27 @@ class Table:
         )
 
 
+class Tabled:
+    """A result that `repr` and Jupyter show as a table, with lines above and below it."""
+
+    def _above(self) -> list[str]:
+        raise NotImplementedError
+
+    def _table(self) -> Table:
+        raise NotImplementedError
+
+    def _below(self) -> list[str]:
+        return []
+
+    def __repr__(self) -> str:
+        """Return the table."""
+        return "\n".join([*self._above(), "", *self._table().lines(), *self._below()])
+
+    def _repr_html_(self) -> str:
+        caption, *notes = self._above()
+        return self._table().html(caption, [*notes, *self._below()])
+
+
 class Listing(list[T]):
     """A list of like things; `repr` and Jupyter show a table of them.
 
