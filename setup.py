@@ -124,6 +124,8 @@ class BuildExtension(build_ext):
 
     def run(self):
         """Build; report an error of the operating system in one line."""
+        written = [ROOT / "gpuopt"] if self.inplace else [Path(self.build_lib)]
+        check_writable([*written, Path(self.build_temp), BUILD / "kernels", BUILD / "image"])
         try:
             super().run()
         except (CompileError, LinkError):
@@ -140,6 +142,18 @@ def remedy(error):
     if error.errno == errno.ENOSPC:
         return "; free some space on this disk"
     return ""
+
+
+def check_writable(folders):
+    """Fail where a folder, or the one in which it will be made, cannot be written."""
+    for folder in folders:
+        while not folder.exists():
+            folder = folder.parent
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise Failure(
+                f"cannot be built: you may not write to {folder.resolve()}; build in a folder of "
+                "your own, such as a clone in your home folder"
+            )
 
 
 def check_compiler(program, platform):

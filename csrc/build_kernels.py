@@ -25,6 +25,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
@@ -332,13 +333,21 @@ def header_folder(build_folder):
 def host_compiler_advice(text):
     """Return the remedy for a host compiler that nvcc does not accept, "" if that is not it."""
     if re.search(r"unsupported (GNU|clang) version|unsupported.*host compiler", text, re.I):
+        newest = re.search(r"gcc versions later than (\d+)", text)
+        name = f"g++-{newest[1] if newest else 14}"
         return (
-            ". This nvcc accepts no host compiler as new as this one: install an older one and set "
-            "NVCC_CCBIN=g++-14 (or the version that its message names)"
+            f". This nvcc accepts no host compiler as new as this one: install {name} or an older "
+            f"one, and set NVCC_CCBIN={name}"
         )
     if "No space left on device" in text or shutil.disk_usage(ROOT).free < 1 << 24:
         return ". The disk is full: free some space, or set TMPDIR to another disk"
     return ""
+
+
+@cache
+def show(text):
+    """Print a compiler's message, once if several files cause it."""
+    print(text, file=sys.stderr)
 
 
 def run_tool(command, output, cwd=ROOT):
@@ -352,7 +361,7 @@ def run_tool(command, output, cwd=ROOT):
             raise Failure(f"{command[0]} does not start: {error}") from None
         if done.returncode or not made.exists():
             text = (done.stdout + done.stderr).strip()
-            print(text, file=sys.stderr)
+            show(text)
             name = next(Path(each).name for each in command if Path(each).name != "ccache")
             raise Failure(f"{name} failed; its message is above{host_compiler_advice(text)}")
         os.replace(made, output)

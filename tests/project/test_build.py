@@ -174,10 +174,11 @@ def compile_with(build, monkeypatch, tmp_path, rest):
     return str(caught.value)
 
 
-def test_a_host_compiler_that_is_too_new_is_explained(build, monkeypatch, tmp_path):
+def test_a_host_compiler_that_is_too_new_is_explained(build, monkeypatch, tmp_path, capfd):
     message = "error: -- unsupported GNU version! gcc versions later than 15 are not supported!"
     text = compile_with(build, monkeypatch, tmp_path, f'echo "{message}" >&2; exit 1')
-    assert "nvcc failed" in text and "NVCC_CCBIN" in text
+    assert "nvcc failed" in text and "NVCC_CCBIN=g++-15" in text
+    assert capfd.readouterr().err.count(message) == 1, "one message for all files"
 
 
 def test_a_full_disk_is_explained(build, monkeypatch, tmp_path):
@@ -496,16 +497,29 @@ def test_the_hash_follows_every_source(build, tmp_path, monkeypatch):
 # --- setup.py
 
 
-def test_names_with_spaces_survive_the_compilers_list():
-    code = "import setup, json; print(json.dumps([str(p) for p in setup.listed_inputs(input())]))"
-    rule = r"build/a.o: csrc/a.c /home/some\ body/b.h c.h"
-    stub = "import setuptools; setuptools.setup = lambda **_: None; "
+def in_setup(code, given=""):
+    """Run code that may use the module `setup`, without a build."""
+    stub = "import setuptools; setuptools.setup = lambda **_: None; import setup, json, os; "
     done = subprocess.run(
-        [sys.executable, "-c", stub + code], input=rule, capture_output=True, text=True, cwd=ROOT,
+        [sys.executable, "-c", stub + code], input=given, capture_output=True, text=True, cwd=ROOT,
     )  # fmt: skip
     if "No module named" in done.stderr:
         pytest.skip("needs setuptools")
+    return done
+
+
+def test_names_with_spaces_survive_the_compilers_list():
+    code = "print(json.dumps([str(p) for p in setup.listed_inputs(input())]))"
+    done = in_setup(code, r"build/a.o: csrc/a.c /home/some\ body/b.h c.h")
     assert json.loads(done.stdout) == ["csrc/a.c", "/home/some body/b.h", "c.h"], done.stderr
+
+
+def test_a_folder_without_write_permission_is_named_before_the_compilers_start(tmp_path):
+    code = f"os.access = lambda path, mode: path != setup.Path({str(tmp_path)!r}); "
+    code += f"setup.check_writable([setup.ROOT, setup.Path({str(tmp_path / 'not' / 'yet')!r})])"
+    done = in_setup(code)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
+    assert f"you may not write to {tmp_path}; build in a folder of your own" in done.stderr
 
 
 def test_the_configuration_says_what_was_built_and_why(capsys):

@@ -21,8 +21,9 @@ static uint64_t one_lane(struct sim_worker *w, const char *mnemonic, uint64_t a,
     memset(w->scratch[2], 0, sizeof w->scratch[2]);
     memcpy(w->scratch[1], &a, bytes);
     memcpy(w->scratch[2], &b, bytes);
-    sim_lane_ops[row].plain(w->scratch[3], w->scratch[1], w->scratch[2], w->scratch[1],
-                            w->scratch[1]);
+    const struct sim_lane_op *op = &sim_lane_ops[row];
+    (w->run->wide ? op->wide : op->plain)(w->scratch[3], w->scratch[1], w->scratch[2],
+                                          w->scratch[1], w->scratch[1]);
     memcpy(&r, w->scratch[3], bytes);
     return r;
 }
