@@ -24,17 +24,21 @@ enum device_capability {
 };
 
 struct device_info {
-    char name[32];         /* as a user writes it: "cuda:0" */
-    char description[256]; /* the vendor's name: "NVIDIA H200" */
+    char name[32]; /* as a user writes it: "cuda:0" */
     unsigned capabilities;
-    uint64_t memory_total, memory_free;                /* bytes */
-    uint64_t memory_used;                              /* by gpuopt in this process; 0: unknown */
     int multiprocessors;                               /* cores on the cpu */
     int threads_per_multiprocessor, threads_per_block; /* most; 0 on the cpu */
     int shared_per_block;   /* bytes of shared memory available to a block */
     int compute_capability; /* 90 for 9.0; 0 where there is none */
     int clock_khz, memory_clock_khz, memory_bus_bits;
     uint64_t cache_bytes; /* of the last-level cache */
+};
+
+/* For display, read apart: it takes longer than a short call. */
+struct device_about {
+    char description[256];              /* the vendor's name: "NVIDIA H200" */
+    uint64_t memory_total, memory_free; /* bytes */
+    uint64_t memory_used;               /* by gpuopt in this process; 0: unknown */
 };
 
 /* A text or machine code within a block of the embedded archive. */
@@ -304,7 +308,8 @@ struct device_progress {
 typedef int device_entry_function(void *state, const char *kernel, const char *type, size_t bytes);
 
 /* A device of a kind is named "kind", "kind:0" or "kind:preset"; `which` is the part after the
- * colon ("" for the first). All entries but `count`, `open` and `info` require an open queue. */
+ * colon ("" for the first). All entries but `count`, `open`, `info` and `about` require an open
+ * queue. */
 struct device_ops {
     const char *kind;
     const struct device_counter *counter_table; /* of counters(); NULL: none */
@@ -314,6 +319,7 @@ struct device_ops {
     enum status (*open)(const char *which, struct device **opened);
     void (*close)(struct device *device);
     enum status (*info)(const char *which, struct device_info *info);
+    enum status (*about)(const char *which, struct device_about *about);
     enum status (*alloc)(struct device *device, size_t bytes, device_address *address);
     void (*free)(struct device *device, device_address address);
     enum status (*copy_in)(struct device *device, device_address to,

@@ -178,16 +178,24 @@ static enum status sim_device_info(const char *which, struct device_info *info) 
     if (status)
         return status;
     snprintf(info->name, sizeof info->name, "sim:%s", preset->name);
-    snprintf(info->description, sizeof info->description, "simulated %s", preset->title);
     info->capabilities = DEVICE_KERNELS | DEVICE_COUNTERS | DEVICE_TEXTURES;
-    info->memory_total = sim_home_total_bytes(preset);
-    info->memory_free = sim_home_free_bytes(preset);
     info->multiprocessors = (int)preset->sm_count;
     info->threads_per_multiprocessor = (int)preset->warps_per_sm * 32;
     info->threads_per_block = (int)preset->threads_per_block;
     info->shared_per_block = (int)preset->shared_per_block;
     info->compute_capability = (int)preset->cc;
     info->clock_khz = (int)(preset->clock_ghz * 1e6);
+    return STATUS_OK;
+}
+
+static enum status sim_device_about(const char *which, struct device_about *about) {
+    const struct sim_preset *preset;
+    const enum status status = find_preset(which, &preset);
+    if (status)
+        return status;
+    snprintf(about->description, sizeof about->description, "simulated %s", preset->title);
+    about->memory_total = sim_home_total_bytes(preset);
+    about->memory_free = sim_home_free_bytes(preset);
     return STATUS_OK;
 }
 
@@ -653,6 +661,7 @@ const struct device_ops sim_device_ops = {
     .open = sim_device_open,
     .close = sim_device_close,
     .info = sim_device_info,
+    .about = sim_device_about,
     .alloc = sim_device_alloc,
     .free = sim_device_free,
     .copy_in = sim_device_copy_in,

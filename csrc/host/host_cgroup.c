@@ -33,7 +33,8 @@ static long long least_along(const char *mount, const char *group, int version,
                              long long (*at)(const char *folder, int version)) {
     char folder[PATH_BYTES];
     long long least = LLONG_MAX;
-    if (snprintf(folder, sizeof folder, "%s%s", mount, group) >= (int)sizeof folder)
+    const char *below = strcmp(group, "/") ? group : ""; /* the root is the mount itself */
+    if (snprintf(folder, sizeof folder, "%s%s", mount, below) >= (int)sizeof folder)
         return least;
     for (size_t length = strlen(folder);; folder[length] = 0) {
         const long long found = at(folder, version);
@@ -77,7 +78,8 @@ long long host_cgroup_least(const char *cgroup_file, const char *mount, const ch
             least = found < least ? found : least;
             /* a link where it has two names */
             snprintf(version_1, sizeof version_1, "%s/%s", mount, controller);
-            found = least_along(version_1, group, 1, at);
+            if (strcmp(controllers, controller) != 0)
+                found = least_along(version_1, group, 1, at);
         }
         least = found < least ? found : least;
     }

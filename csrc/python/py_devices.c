@@ -158,6 +158,7 @@ PyObject *py_device_info(PyObject *module, PyObject *name) {
     const struct device_ops *ops;
     const char *which;
     struct device_info info = {0};
+    struct device_about about = {0};
     const char *text = py_text(name, "device");
     if (!text)
         return NULL;
@@ -165,15 +166,17 @@ PyObject *py_device_info(PyObject *module, PyObject *name) {
     if (!status) {
         Py_BEGIN_ALLOW_THREADS
         status = ops->info(which, &info);
+        if (!status)
+            status = ops->about(which, &about);
         Py_END_ALLOW_THREADS
     }
     if (status)
         return py_raise(state, status);
     return Py_BuildValue(
         "{s:s, s:s, s:s, s:i, s:K, s:K, s:K, s:i, s:i, s:i, s:i, s:i, s:K}", "name", info.name,
-        "kind", ops->kind, "description", info.description, "capabilities", (int)info.capabilities,
-        "memory_total", (unsigned long long)info.memory_total, "memory_free",
-        (unsigned long long)info.memory_free, "memory_used", (unsigned long long)info.memory_used,
+        "kind", ops->kind, "description", about.description, "capabilities", (int)info.capabilities,
+        "memory_total", (unsigned long long)about.memory_total, "memory_free",
+        (unsigned long long)about.memory_free, "memory_used", (unsigned long long)about.memory_used,
         "multiprocessors", info.multiprocessors, "compute_capability", info.compute_capability,
         "clock_khz", info.clock_khz, "memory_clock_khz", info.memory_clock_khz, "memory_bus_bits",
         info.memory_bus_bits, "cache_bytes", (unsigned long long)info.cache_bytes);

@@ -70,17 +70,22 @@ static enum status cpu_info(const char *which, struct device_info *info) {
     const enum status status = device_ordinal("cpu", which, 1, &ordinal);
     if (status)
         return status;
-    proc_value("/proc/cpuinfo", "model name", info->description, sizeof info->description);
-    if (!*info->description)
-        snprintf(info->description, sizeof info->description, "CPU");
-    const long page = sysconf(_SC_PAGESIZE), pages = sysconf(_SC_PHYS_PAGES);
     snprintf(info->name, sizeof info->name, "cpu");
     info->capabilities = DEVICE_HOST_MEMORY | DEVICE_TIMER;
-    info->memory_total = page > 0 && pages > 0 ? (uint64_t)page * (uint64_t)pages : 0;
-    info->memory_free = host_memory_available();
     info->multiprocessors = cpu_threads();
     info->threads_per_multiprocessor = 1;
     info->cache_bytes = cpu_cache_bytes();
+    return STATUS_OK;
+}
+
+static enum status cpu_about(const char *which, struct device_about *about) {
+    (void)which;
+    proc_value("/proc/cpuinfo", "model name", about->description, sizeof about->description);
+    if (!*about->description)
+        snprintf(about->description, sizeof about->description, "CPU");
+    const long page = sysconf(_SC_PAGESIZE), pages = sysconf(_SC_PHYS_PAGES);
+    about->memory_total = page > 0 && pages > 0 ? (uint64_t)page * (uint64_t)pages : 0;
+    about->memory_free = host_memory_available();
     return STATUS_OK;
 }
 
@@ -91,11 +96,8 @@ static enum status cpu_alloc(struct device *device, size_t bytes, device_address
     void *memory = bytes > SIZE_MAX - ALIGNMENT
                        ? NULL
                        : aligned_alloc(ALIGNMENT, bytes / ALIGNMENT * ALIGNMENT + ALIGNMENT);
-    if (!memory) {
-        struct device_info info = {0};
-        cpu_info("", &info);
-        return status_no_device_memory("cpu", bytes, info.memory_free, "");
-    }
+    if (!memory)
+        return status_no_device_memory("cpu", bytes, host_memory_available(), "");
     *address = (device_address)(uintptr_t)memory;
     return STATUS_OK;
 }
@@ -190,6 +192,7 @@ const struct device_ops cpu_device_ops = {
     .open = cpu_open,
     .close = cpu_close,
     .info = cpu_info,
+    .about = cpu_about,
     .alloc = cpu_alloc,
     .free = cpu_free,
     .copy_in = cpu_copy_in,

@@ -217,25 +217,32 @@ static enum status cuda_info(const char *which, struct device_info *info) {
         status = cuda_check(
             cuda.cuDeviceGetAttribute(attributes[i].value, attributes[i].attribute, gpu->device),
             "cuDeviceGetAttribute");
+    snprintf(info->name, sizeof info->name, "cuda:%d", gpu->ordinal);
+    info->capabilities = CAPABILITIES;
+    info->cache_bytes = (uint64_t)cache;
+    info->compute_capability = gpu->compute_capability;
+    return cuda_leave(gpu, status);
+}
+
+static enum status cuda_about(const char *which, struct device_about *about) {
+    struct gpu *gpu;
+    enum status status = gpu_get(which, &gpu);
+    if (status || (status = cuda_enter(gpu)))
+        return status;
     size_t free_bytes = 0, total_bytes = 0;
-    if (!status)
-        status = cuda_check(cuda.cuMemGetInfo(&free_bytes, &total_bytes), "cuMemGetInfo");
+    status = cuda_check(cuda.cuMemGetInfo(&free_bytes, &total_bytes), "cuMemGetInfo");
     if (!status)
         status = cuda_check(
-            cuda.cuDeviceGetName(info->description, sizeof info->description, gpu->device),
+            cuda.cuDeviceGetName(about->description, sizeof about->description, gpu->device),
             "cuDeviceGetName");
     cuuint64_t used = 0;
     if (!status)
         status = cuda_check(
             cuda.cuMemPoolGetAttribute(gpu->pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used),
             "cuMemPoolGetAttribute");
-    snprintf(info->name, sizeof info->name, "cuda:%d", gpu->ordinal);
-    info->capabilities = CAPABILITIES;
-    info->memory_free = free_bytes;
-    info->memory_used = used;
-    info->memory_total = total_bytes;
-    info->cache_bytes = (uint64_t)cache;
-    info->compute_capability = gpu->compute_capability;
+    about->memory_free = free_bytes;
+    about->memory_used = used;
+    about->memory_total = total_bytes;
     return cuda_leave(gpu, status);
 }
 
@@ -546,6 +553,7 @@ const struct device_ops cuda_device_ops = {
     .open = cuda_open,
     .close = cuda_close,
     .info = cuda_info,
+    .about = cuda_about,
     .alloc = cuda_alloc,
     .free = cuda_free,
     .copy_in = cuda_copy_in,
