@@ -248,3 +248,17 @@ def test_special_values_of_fast_forms(device, op, x, want):
     np.testing.assert_array_equal(got, np.array(want, "f4"))
     known = ~np.isnan(got)
     assert np.array_equal(np.signbit(got[known]), np.signbit(np.array(want)[known]))
+
+
+@everywhere
+def test_movmatrix_transposes_a_warps_matrix(device, rng):
+    matrix = rng.integers(0, 2**16, (8, 8), dtype=np.uint16)
+    body = "movmatrix.sync.aligned.m8n8.trans.b16 %o0, %i0;"
+    got = run(device, body, (matrix.view(np.uint32).ravel(),), target=75)
+    assert np.array_equal(got.view(np.uint16).reshape(8, 8), matrix.T)
+
+
+@pytest.mark.parametrize("form", ["m8n8.b16", "m8n8.trans.b32", "m16n8.trans.b16"])
+def test_other_forms_of_movmatrix_are_refused(form):
+    with pytest.raises(gpuopt.PTXError, match="unsupported instruction"):
+        run("sim", f"movmatrix.sync.aligned.{form} %o0, %i0;", (LANES,))

@@ -83,6 +83,7 @@ WARP = [
     ("rtr", ["match.sync"], [["all", "any"], TYPES]),
     ("Str", ["match.sync"], [["all", "any"], TYPES]),
     ("ttr", ["redux.sync"], [["add", "min", "max", "and", "or", "xor"], TYPES]),
+    ("tt", ["movmatrix.sync.aligned.m8n8"], [["trans"], TYPES]),
     ("tt", ["cvta", "cvta.to"], [SPACES, TYPES]),
 ]
 

@@ -308,7 +308,7 @@ void sim_select(int wide, void *d, const void *a, const void *b, uint32_t mask, 
 
 /* Instructions of whole warps that have a result; sim_exec_warp.c has a function for each. Like
  * WARPSYNC, they wait for the lanes of their member mask. */
-#define SIM_WARP_OPS(X) X(SHFL) X(VOTE) X(MATCH) X(REDUX) X(ELECT)
+#define SIM_WARP_OPS(X) X(SHFL) X(VOTE) X(MATCH) X(REDUX) X(ELECT) X(MOVMATRIX)
 #define SIM_WARP_CASE(id) SIM_OP_##id : case
 #define SIM_WARP_CASES SIM_WARP_OPS(SIM_WARP_CASE) SIM_OP_WARPSYNC /* case SIM_WARP_CASES: */
 

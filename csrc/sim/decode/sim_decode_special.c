@@ -385,6 +385,17 @@ static enum sim_status decode_elect(struct sim_decoder *d) {
     return decode_wide(d, warp_wide(SIM_OP_ELECT), SIM_T_B32, SIM_T_NONE, 0);
 }
 
+static enum sim_status decode_movmatrix(struct sim_decoder *d) {
+    struct sim_insn in = warp_wide(SIM_OP_MOVMATRIX);
+    const struct sim_operand *o = d->s->operands;
+    enum sim_status status;
+    if ((status = sim_operands(d, 2, 2)) || (status = sim_source(d, &o[1], SIM_T_B32, &in.a)) ||
+        (status = sim_constant_slot(d, UINT32_MAX, 4, &in.e)) ||
+        (status = sim_target(d, o, SIM_T_B32, &in.dst)) || (status = sim_emit(d, &in)))
+        return status;
+    return sim_finish(d, o, SIM_T_B32, in.dst);
+}
+
 static enum sim_status decode_activemask(struct sim_decoder *d) {
     struct sim_insn in = {0};
     enum sim_status status = sim_operands(d, 1, 1);
@@ -523,6 +534,7 @@ static const struct {
     {"redux", decode_redux},
     {"activemask", decode_activemask},
     {"elect", decode_elect},
+    {"movmatrix", decode_movmatrix},
     {"bar", decode_bar},
     {"barrier", decode_bar},
     {"fence", decode_fence},

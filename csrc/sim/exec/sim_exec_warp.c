@@ -149,6 +149,25 @@ static void wide_ELECT(const struct wide *x) {
         PRED(in->dst2) = (PRED(in->dst2) & ~mask) | 1u << leader;
 }
 
+/* Transposes an 8 x 8 matrix of 16-bit elements: a lane holds two adjacent elements of row lane
+ * / 4. */
+static void wide_MOVMATRIX(const struct wide *x) {
+    const struct sim_insn *in = x->in;
+    uint8_t *regs = x->regs;
+    sim_u32 from[SIM_LANES];
+    memcpy(from, U32(in->a), sizeof from);
+    for (uint32_t m = x->mask; m; m &= m - 1) {
+        const int lane = __builtin_ctz(m), column = lane / 4;
+        sim_u32 pair = 0;
+        for (int k = 0; k < 2; k++) {
+            const int row = lane % 4 * 2 + k;
+            const sim_u32 held = from[row * 4 + column / 2];
+            pair |= (held >> column % 2 * 16 & 0xffff) << 16 * k;
+        }
+        U32(in->dst)[lane] = pair;
+    }
+}
+
 /* Returns the member mask of the first active lane; *same receives the active lanes that name the
  * same mask: each tile of a warp has its own. */
 uint32_t sim_exec_members(const struct sim_insn *in, uint32_t mask, const uint8_t *regs,
