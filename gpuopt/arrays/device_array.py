@@ -147,6 +147,8 @@ class DeviceArray:
     def __index__(self) -> int:
         if self.dtype.kind not in "iu":
             raise TypeError(f"only integers are an index, not {self.dtype}")
+        if self.size != 1:
+            raise TypeError(f"only an array of one element is an index, not {self.shape}")
         return int(self.item())
 
     def __format__(self, spec: str) -> str:

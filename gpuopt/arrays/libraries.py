@@ -257,7 +257,12 @@ def _by_interface(value: Any, name: str, library: Library) -> View:
 
 def _by_dlpack(value: Any, name: str, library: Library) -> View | None:
     """Consume a DLPack capsule; None for an array of the host."""
-    kind, _ = value.__dlpack_device__()
+    place = value.__dlpack_device__()
+    if not isinstance(place, tuple) or len(place) != 2:
+        raise TypeError(
+            f"{name}: its __dlpack_device__() must return two integers, not {place!r:.60}"
+        )
+    kind = place[0]
     if int(kind) in HOSTS:
         return None
     if int(kind) not in (CUDA, CUDA_MANAGED):
@@ -349,6 +354,14 @@ _known: dict[type, Callable[[Any, str], View | None]] = dict.fromkeys(
 _known[DeviceArray] = _own
 
 
+def _constructor(base: type) -> tuple[Any, Any]:
+    """Return the two functions that CuPy's constructor calls; Nones for another version."""
+    parent, init = base.__mro__[1], getattr(base, "_init", None)
+    if parent.__name__ != "_ndarray_base" or not callable(init):
+        return None, None
+    return parent.__new__, init
+
+
 def _learn(kind: type) -> Callable[[Any, str], View | None]:
     """Return the function that describes a type's arrays; cache it for a bounded set of types."""
     if issubclass(kind, (np.ndarray, np.generic)):
@@ -358,7 +371,7 @@ def _learn(kind: type) -> Callable[[Any, str], View | None]:
         root = base.__module__.partition(".")[0]
         found = None
         if (root, base.__name__) == ("cupy", "ndarray"):
-            _core.know(kind, CUPY, base, _cupy()[1])
+            _core.know(kind, CUPY, base, _cupy()[1], *_constructor(base))
 
             def found(value: Any, name: str) -> View:  # an array that C does not describe
                 return _by_interface(value, name, CUPY)
@@ -408,6 +421,8 @@ def quick_view(value: Any, name: str) -> View | None:
 
 def check_device(view: View, device: str | None) -> None:
     """Raise ValueError if the caller names a device other than the array's."""
+    if device is not None and not isinstance(device, str):
+        raise TypeError(f"device: must be a string, not {device!r:.60}")
     if device is None or device in (view.device, view.device.partition(":")[0]):
         return
     raise ValueError(

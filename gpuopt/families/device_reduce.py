@@ -87,7 +87,7 @@ def reduce(
         if found is not None:
             return found if out is None else out
     if _is_whole(op, axis, keepdims):
-        named, start, computed = how != (None, None), run_start(view), dtype
+        named, start, computed = _named(how), run_start(view), dtype
         if dtype is None and out is not None and op in UFUNCS:
             computed = reduce_axis.result_dtype(op, view.dtype, None, out.dtype)
         # The family reduce_axis has `initial` as the starting value.
@@ -98,6 +98,11 @@ def reduce(
             how, ladder = (None, None), how
             view = compact(view) if start is None else view
     return _along(view, op, axis, keepdims, how, ladder, dtype, out, target, initial)
+
+
+def _named(how: tuple[Any, Any]) -> bool:
+    """Return whether the caller names a rung or a block; arrays are refused later."""
+    return how[0] is not None or how[1] is not None
 
 
 def plan(
@@ -122,7 +127,7 @@ def plan(
     found = None
     if _is_whole(op, axis, keepdims):
         found = _plan_whole(view, op, dtype, out, how)
-    if found is None and how != (None, None) and _is_whole(op, axis, keepdims):
+    if found is None and _named(how) and _is_whole(op, axis, keepdims):
         return None  # a rung of the ladder
     return found or _plan_along(view, op, axis, keepdims, dtype, out, how)
 
@@ -141,7 +146,7 @@ def _plan_whole(
     given, n = view.dtype, math.prod(view.shape)
     start = run_offset(view.shape, view.strides, given.itemsize)
     ladder = on_ladder(given, op, dtype)
-    if not n or not ladder or (start is None and how == (None, None)):
+    if not n or not ladder or (start is None and not _named(how)):
         return None
     before = [copy_step(layout_of(view), given, 0)] if start is None else []
     host = isinstance(out, np.ndarray)
@@ -430,10 +435,8 @@ def _along(
     result, shape, axes = _asked(layout_of(view), op, axis, bool(keepdims), dtype, given)
     if op in OTHERS and initial is not ...:
         raise ValueError(f"initial: op={op!r} takes none")
-    if initial is not ... and initial is not None and np.ndim(initial):
-        raise ValueError(
-            f"initial: must be a scalar, not an array of {np.ndim(initial)} dimensions"
-        )
+    if isinstance(initial, list | tuple) or np.ndim(initial):
+        raise ValueError(f"initial: must be a scalar, not {initial!r:.60}")
     if host is not None:
         reduce_axis.check_out(host, shape, op, dtype, result)
     if host is not None and not math.prod(view.shape[k] for k in axes):

@@ -10,6 +10,7 @@ from gpuopt import _core
 from gpuopt.arrays import inout
 from gpuopt.arrays.libraries import View, quick_view
 from gpuopt.families import device_reduce, engines, reduce_axis
+from gpuopt.util.checks import flag
 from gpuopt.util.float_state import in_default_float_state
 from gpuopt.util.literals import DeviceName, Op, ReduceRung
 from gpuopt.util.names import misspelt, suggests
@@ -33,11 +34,12 @@ def _plan(
     device: Any,
 ) -> _core.Plan | None:
     """Plan a reduction of a host array: of the whole array on the ladder, or along axes."""
+    keepdims = flag(keepdims, "keepdims")
     if isinstance(array, View):
         if initial is not ...:
             return None
         how = (variant, block)
-        return device_reduce.plan(array, op, axis, bool(keepdims), dtype, out, how, device)
+        return device_reduce.plan(array, op, axis, keepdims, dtype, out, how, device)
     if not isinstance(array, np.ndarray) or not isinstance(op, str):
         return None
     whole = axis is None and not keepdims and op not in reduce_axis.OTHERS
@@ -47,9 +49,7 @@ def _plan(
         return reduce_axis.plan_whole(array, op, variant, dtype, out, block, device)
     if initial is not ...:
         return None
-    return reduce_axis.plan_axis(
-        array, op, axis, bool(keepdims), variant, dtype, out, block, device
-    )
+    return reduce_axis.plan_axis(array, op, axis, keepdims, variant, dtype, out, block, device)
 
 
 def _reduce(
@@ -65,6 +65,7 @@ def _reduce(
     device: Any,
 ) -> Any:
     """Reduce anything: lists, subclasses, arrays on a device, with `initial` along axes."""
+    keepdims = flag(keepdims, "keepdims")
     view = device_reduce.view_of(array, "array")
     if view is not None:
         return device_reduce.reduce(

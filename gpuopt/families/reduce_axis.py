@@ -464,7 +464,7 @@ def plan_axis(
         check_out(out, shape, op, dtype, result)
     converts = op not in PLACES and (op != "count" or native.kind == "b")
     if converts and math.prod(array.shape[k] for k in axes) == 1:
-        plain = how[:2] == (None, None) and on_cpu(*how)
+        plain = variant is None and block is None and on_cpu(*how)
         if plain and (out is None or (out.dtype == result and inout.apart(out, array))):
             zero = op in ("sum", "mean") and kind_of(result) in "fc"  # sums begin with it
             return _core.Plan("cast", (0, shape, result, -1 if out is None else 6, zero))

@@ -89,7 +89,7 @@ def window_of(
             )
         before, after = own
     origin = whole(origin, "origin", -before, after)
-    if mode == "valid" and origin:
+    if isinstance(mode, str) and mode == "valid" and origin:
         raise ValueError("origin: shifts nothing in mode 'valid'; leave it out")
     return Window(weights, before + origin, after - origin)
 

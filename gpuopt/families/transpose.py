@@ -27,7 +27,7 @@ WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}  #
 COPIED = 8 << 20  # bytes up to which NumPy copies an array with gaps as fast as two passes
 SMALL = 1 << 14  # bytes up to which its call is faster than a kernel's
 STRIDED_AXES = 42  # as in ops_transpose.c
-IN_PLACE = (None, "serial", "openmp", "simd")  # rungs that transpose square matrices in place
+IN_PLACE = ("serial", "openmp", "simd")  # rungs that transpose square matrices in place
 
 
 def _names_rung(variant: object, number: int, name: str) -> bool:
@@ -47,8 +47,8 @@ def permutation(axes: Sequence[int] | None, ndim: int) -> tuple[int, ...]:
         if any(isinstance(each, (bool, np.bool_)) for each in given):
             raise TypeError
         numbers = tuple(map(operator.index, given))
-    except TypeError:
-        raise TypeError(f"axes: must be a sequence of integers, not {axes!r}") from None
+    except (TypeError, NotImplementedError):  # the latter of a memoryview
+        raise TypeError(f"axes: must be a sequence of integers, not {axes!r:.60}") from None
     for number in numbers:
         if not -ndim <= number < ndim:
             raise AxisError(number, ndim, "axes")
@@ -87,6 +87,12 @@ def _transpose_of(a: np.ndarray, axes: Sequence[int] | None, copy: bool) -> Prob
     return transpose_problem(a, axes, copy=copy)
 
 
+def _turns(variant: int | str | None) -> bool:
+    """Return whether a rung transposes square matrices in place."""
+    named = isinstance(variant, str) and variant in IN_PLACE
+    return variant is None or named or _names_rung(variant, 7, "vector")
+
+
 def _turns_in_place(numbers: tuple[int, ...], variant: int | str | None) -> bool:
     """Return whether a rung can transpose in place: a batch of square matrices."""
     ndim, rest = numbers[0], numbers[1:]
@@ -96,7 +102,7 @@ def _turns_in_place(numbers: tuple[int, ...], variant: int | str | None) -> bool
         ndim >= 2
         and order == (*straight[:-2], ndim - 1, ndim - 2)
         and shape[-1] == shape[-2]
-        and (variant in IN_PLACE or _names_rung(variant, 7, "vector"))
+        and _turns(variant)
     )
 
 
@@ -126,7 +132,7 @@ def _there(
 ) -> _core.Plan | None:
     """Plan a transpose on a device; elements with gaps are copied in their new order at once."""
     places, how = {"a": 0, "out": 3}, (variant, block)
-    if a.strides is None or how != (None, None):
+    if a.strides is None or variant is not None or block is not None:
         views = device_calls.views_in(device, a=a) or {}
         copies = variant is not None and _names_rung(variant, 0, "copy")
         call = device_calls.described(_transpose_of, views, axes, copies)

@@ -20,6 +20,14 @@ def whole(value: int, name: str, least: int, most: int | None = None) -> int:
     return number
 
 
+def flag(value: Any, name: str) -> bool:
+    """Return whether a value is true; TypeError for one that does not tell, as an array."""
+    try:
+        return bool(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: must be True or False, not {value!r:.60}") from None
+
+
 def names(given: Iterable[str], argument: str) -> list[str]:
     """Return a list of names; TypeError for anything else."""
     listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [None]

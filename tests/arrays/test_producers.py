@@ -230,6 +230,25 @@ def test_a_borrowed_arrays_stream_waits_before_it_goes(fake_cuda):
     )
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_cupys_results_are_made_by_its_constructors_parts(fake_cuda, known):
+    with_producers(
+        fake_cuda,
+        FAKE_LIBRARIES
+        + f"""
+if not {known}:
+    _ndarray_base.__name__ = "another"
+x = cupy_ndarray(np.arange(5.0))
+before = construct.calls
+for _ in range(3):
+    total, twice = gpuopt.reduce(x), gpuopt.add(x, x)
+assert type(total) is type(twice) is cupy_ndarray
+assert total.shape == () and twice.shape == (5,) and total.dtype == twice.dtype == x.dtype
+assert (construct.calls == before) is {known}
+""",
+    )
+
+
 def test_autograd_is_notified_of_writes(fake_cuda):
     with_producers(
         fake_cuda,

@@ -543,6 +543,42 @@ def reduce(*arguments, **keywords):
     return gpuopt.reduce(*arguments, **keywords, device="cpu")
 
 
+@pytest.mark.parametrize("device", kinds())
+@pytest.mark.parametrize("there", [False, True])
+def test_arrays_and_strange_values_as_options_are_refused_by_name(device, there):
+    if there and device == "cpu":
+        pytest.skip("its arrays are on the host")
+    host = np.ones((4, 4), np.float32)
+    a = gpuopt.asarray(host, device) if there else host
+    more = {} if there else {"device": device}
+    calls = {
+        gpuopt.reduce: ((a,), ("op", "axis", "keepdims", "variant", "dtype", "block", "device")),
+        gpuopt.transpose: ((a,), ("axes", "variant", "block", "device")),
+        gpuopt.stencil1d: (
+            (a, 1), ("mode", "axis", "origin", "cval", "variant", "block", "device")),
+        gpuopt.add: ((a, a), ("variant", "block", "device")),
+        gpuopt.saxpy: ((2.0, a, a), ("variant", "block", "device")),
+        gpuopt.matmul: ((a, a), ("variant", "device")),
+    }  # fmt: skip
+    strange = (host, host[:0], np.zeros((4, 4), "V3"), gpuopt.asarray(host.astype(int), "sim"),
+               memoryview(host), object(), 1j, b"x")  # fmt: skip
+    for function, (given, names) in calls.items():
+        for name in names:
+            for value in strange:
+                array = isinstance(value, np.ndarray | gpuopt.DeviceArray)
+                if name == "keepdims" and not array:
+                    continue  # true or false
+                if name == "dtype" and isinstance(value, gpuopt.DeviceArray):
+                    continue  # as NumPy, by its attribute `dtype`
+                out = np.full((4, 4), 7, np.float32)
+                with pytest.raises((TypeError, ValueError), match=f"^{name}: "):
+                    function(*given, **{**more, name: value})
+                if name != "keepdims" and not there and function is not gpuopt.reduce:
+                    with pytest.raises((TypeError, ValueError), match=f"^{name}: "):
+                        function(*given, **{**more, name: value}, out=out)
+                    assert (out == 7).all()
+
+
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
 def test_the_argument_is_named(wrong):
     error, match, call = wrong
