@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from operator import index
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -50,7 +50,40 @@ def _cupy() -> tuple[Any, Any, Any, Any]:
     return cupy.empty, cuda.get_current_stream, cuda.Device, cuda.runtime.getDevice
 
 
-class _Cupy(Library):
+class _Known(Library):
+    """A library whose arrays are recognised by their class, or by a base class of it."""
+
+    ROOTS: ClassVar[tuple[str, ...]]  # packages of the class
+    CLASS: ClassVar[str]  # "": every class of the packages
+
+    def makes(self, base: type) -> bool:
+        """Return whether a class is the library's."""
+        return base.__module__.partition(".")[0] in self.ROOTS and base.__name__ == (
+            self.CLASS or base.__name__
+        )
+
+    def learn(self, kind: type, base: type) -> None:
+        """Let C describe the arrays of a type, if it can."""
+
+    def view(self, value: Any, name: str) -> View | None:
+        """Describe an array."""
+        return _by_interface(value, name, self)
+
+
+def _constructor(base: type) -> tuple[Any, Any]:
+    """Return the two functions that CuPy's constructor calls; Nones for another version."""
+    parent, init = base.__mro__[1], getattr(base, "_init", None)
+    if parent.__name__ != "_ndarray_base" or not callable(init):
+        return None, None
+    return parent.__new__, init
+
+
+class _Cupy(_Known):
+    ROOTS, CLASS = ("cupy",), "ndarray"
+
+    def learn(self, kind: type, base: type) -> None:
+        _core.know(kind, self, base, _cupy()[1], *_constructor(base))
+
     def hold(self, view: View) -> Any:
         # A stream ends with its object.
         return view.holder, _cupy()[1](int(view.device[5:]))
@@ -105,7 +138,12 @@ def _increment_version() -> Callable[[Any], None] | None:
     return getattr(sys.modules["torch"].autograd.graph, "increment_version", None)  # from 2.2 on
 
 
-class _Torch(Library):
+class _Torch(_Known):
+    ROOTS, CLASS = ("torch",), "Tensor"
+
+    def learn(self, kind: type, base: type) -> None:
+        _core.know(kind, self, _dlpack_dtypes(), *_torch_calls())
+
     def writes(self, out: Any) -> None:
         """Let autograd detect that saved values were overwritten."""
         increment = _increment_version()
@@ -163,7 +201,9 @@ class _Torch(Library):
         return View(self, address, shape, strides, dtype, f"cuda:{index}", stream, value)
 
 
-class _Numba(Library):
+class _Numba(_Known):
+    ROOTS, CLASS = ("numba",), "DeviceNDArray"
+
     def finish(self, made: Any) -> Any:
         from numba import cuda
 
@@ -183,7 +223,19 @@ def _jax_calls() -> tuple[Any, Any, dict[str, Any], Any]:
     return export, take, places, places and jax.dtypes.canonicalize_dtype
 
 
-class _Jax(Library):
+class _Jax(_Known):
+    ROOTS, CLASS = ("jax", "jaxlib"), ""
+
+    def view(self, value: Any, name: str) -> View | None:
+        """Describe an array by the function that its `__dlpack__` calls, without the checks."""
+        export, *_ = _jax_calls()
+        try:
+            if export and type(value).__name__ == "ArrayImpl" and len(value.devices()) == 1:
+                return _by_capsule(value, name, self, export(value, stream=LEGACY), True)
+        except Exception:  # on the host, deleted, or of a version that has other arguments
+            pass
+        return _jax(value, name)
+
     def finish(self, made: Any) -> Any:
         """Pass an array, which the call has waited for, as `jax.dlpack.from_dlpack` does."""
         import jax
@@ -201,7 +253,7 @@ class _Jax(Library):
         return jax.dlpack.from_dlpack(made)
 
 
-CUPY, TORCH, NUMBA, JAX = _Cupy(), _Torch(), _Numba(), _Jax()
+LIBRARIES = CUPY, TORCH, NUMBA, JAX = _Cupy(), _Torch(), _Numba(), _Jax()
 OTHER = Library()
 
 
@@ -294,17 +346,6 @@ def _by_capsule(
     return View(library, address, shape, strides, dtype, where, LEGACY, keep, read_only, True)
 
 
-def _jax_array(value: Any, name: str) -> View | None:
-    """Describe an array of JAX by the function that its `__dlpack__` calls, without the checks."""
-    export, *_ = _jax_calls()
-    try:
-        if export and len(value.devices()) == 1:
-            return _by_capsule(value, name, JAX, export(value, stream=LEGACY), True)
-    except Exception:  # on the host, deleted, or of a version that has other arguments
-        pass
-    return _jax(value, name)
-
-
 def _jax(value: Any, name: str) -> View | None:
     jax = sys.modules.get("jax")
     if jax and isinstance(value, getattr(jax.core, "Tracer", ())):
@@ -354,42 +395,18 @@ _known: dict[type, Callable[[Any, str], View | None]] = dict.fromkeys(
 _known[DeviceArray] = _own
 
 
-def _constructor(base: type) -> tuple[Any, Any]:
-    """Return the two functions that CuPy's constructor calls; Nones for another version."""
-    parent, init = base.__mro__[1], getattr(base, "_init", None)
-    if parent.__name__ != "_ndarray_base" or not callable(init):
-        return None, None
-    return parent.__new__, init
-
-
 def _learn(kind: type) -> Callable[[Any, str], View | None]:
     """Return the function that describes a type's arrays; cache it for a bounded set of types."""
     if issubclass(kind, (np.ndarray, np.generic)):
         _known[kind] = _none
         return _none
     for base in kind.__mro__:
-        root = base.__module__.partition(".")[0]
-        found = None
-        if (root, base.__name__) == ("cupy", "ndarray"):
-            _core.know(kind, CUPY, base, _cupy()[1], *_constructor(base))
-
-            def found(value: Any, name: str) -> View:  # an array that C does not describe
-                return _by_interface(value, name, CUPY)
-
-        elif (root, base.__name__) == ("torch", "Tensor"):
-            found = TORCH.view
-            _core.know(kind, TORCH, _dlpack_dtypes(), *_torch_calls())
-        elif root in ("jax", "jaxlib"):
-            found = _jax_array if base.__name__ == "ArrayImpl" else _jax
-        elif (root, base.__name__) == ("numba", "DeviceNDArray"):
-
-            def found(value: Any, name: str) -> View:
-                return _by_interface(value, name, NUMBA)
-
-        if found:
-            if len(_known) < _KNOWN_MOST:
-                _known[kind] = found
-            return found
+        for library in LIBRARIES:
+            if library.makes(base):
+                library.learn(kind, base)
+                if len(_known) < _KNOWN_MOST:
+                    _known[kind] = library.view
+                return library.view
     return _any
 
 
