@@ -245,6 +245,17 @@ for _ in range(3):
 assert type(total) is type(twice) is cupy_ndarray
 assert total.shape == () and twice.shape == (5,) and total.dtype == twice.dtype == x.dtype
 assert (construct.calls == before) is {known}
+# C order is read where the type tells it, else from strides; both arrays are on one stream.
+for told in (True, False):
+    if told and {known}:
+        _ndarray_base._c_contiguous = property(lambda self: self.host.flags.c_contiguous)
+    kind = type("ndarray", (cupy_ndarray,), {{"__module__": "cupy"}})
+    for host in (np.zeros((3, 4)), np.zeros((3, 4)).T, np.zeros((3, 8))[:, ::2]):
+        gpuopt.add(kind(host), kind(host))
+        view = gpuopt._core.borrow(kind(host))
+        contiguous = host.flags.c_contiguous
+        want = None if contiguous else host.strides
+        assert (view.strides, view.stream) == (want, 0x5500), (view.strides, view.stream, want)
 """,
     )
 

@@ -281,13 +281,14 @@ static void put_out(struct key *key, PyObject *out, const char *kinds, PyObject 
 /* Replaces arrays on devices by their Views, which the caller releases; returns how many there are,
  * or -1 with an exception. */
 static int look(const struct entry *self, struct py_state *state, PyObject **operands) {
+    PyObject *before = NULL;
     int found = 0;
     for (int k = 0; self->kinds[k]; k++) {
         PyObject *value = operands[k];
         if ((self->kinds[k] != 'a' && self->kinds[k] != 'o') || value == Py_None ||
             PyArray_CheckExact(value) || PyFloat_CheckExact(value) || PyLong_CheckExact(value))
             continue;
-        PyObject *view = py_known_view(state, value);
+        PyObject *view = py_known_view(state, value, before);
         if (view && !((struct py_view *)view)->items.address)
             Py_CLEAR(view); /* the viewer knows the reason */
         if (!view && !PyErr_Occurred())
@@ -299,7 +300,7 @@ static int look(const struct entry *self, struct py_state *state, PyObject **ope
             Py_DECREF(view);
             continue;
         }
-        operands[k] = view;
+        operands[k] = before = view;
         found++;
     }
     return found;

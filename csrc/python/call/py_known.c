@@ -12,7 +12,8 @@
     WORD(is_neg)        \
     WORD(is_conj)       \
     WORD(is_inference)  \
-    WORD(new_empty) WORD(dtype) WORD(data) WORD(ptr) WORD(device_id) WORD(shape) WORD(strides)
+    WORD(new_empty)     \
+    WORD(dtype) WORD(data) WORD(ptr) WORD(device_id) WORD(shape) WORD(strides) WORD(_c_contiguous)
 enum word {
 #define WORD(name) WORD_##name,
     WORDS(WORD) WORD_COUNT
@@ -29,6 +30,7 @@ struct known {
     /* Without: current_stream(device).ptr; base(shape, dtype), or, unless None, blank(base) and
      * then init(array, shape, dtype). */
     PyObject *base, *current_stream, *blank, *init;
+    bool tells_order; /* it has _c_contiguous, whose read costs less than strides */
 };
 
 /* Entries are added, and never removed before the module is: readers need no lock. */
@@ -127,6 +129,7 @@ PyObject *py_know(PyObject *module, PyObject *const *arguments, Py_ssize_t count
         type->current_stream = Py_NewRef(arguments[3]);
         type->blank = Py_NewRef(arguments[4]);
         type->init = Py_NewRef(arguments[5]);
+        type->tells_order = PyObject_HasAttr(type->base, known->words[WORD__c_contiguous]);
     } else {
         known->own = type->type;
         known->own_library = type->library;
@@ -213,28 +216,51 @@ static bool is_in_c_order(PyObject *shape, PyObject *strides, npy_intp item) {
     return in_order;
 }
 
-static PyObject *by_attributes(struct py_state *state, const struct known *type, PyObject *value) {
+/* The strides of an array; None for C order. */
+static PyObject *strides_of(const struct py_known *known, const struct known *type, PyObject *value,
+                            PyObject *shape, PyObject *dtype) {
+    if (type->tells_order) {
+        const int has_gaps = is_false(value, known->words[WORD__c_contiguous], false);
+        if (has_gaps <= 0)
+            return has_gaps < 0 ? NULL : Py_NewRef(Py_None);
+    }
+    PyObject *strides = PyObject_GetAttr(value, known->words[WORD_strides]);
+    if (strides && PyTuple_CheckExact(shape) && PyTuple_CheckExact(strides) &&
+        PyArray_DescrCheck(dtype) &&
+        is_in_c_order(shape, strides, PyDataType_ELSIZE((const PyArray_Descr *)dtype))) {
+        Py_DECREF(strides);
+        strides = Py_NewRef(Py_None);
+    }
+    return strides;
+}
+
+/* `before`: the View of another array of the call, or NULL: the stream is the same on its device.
+ */
+static PyObject *by_attributes(struct py_state *state, const struct known *type, PyObject *value,
+                               PyObject *before) {
     const struct py_known *known = state->known;
+    const struct py_view_items *last = before ? &((struct py_view *)before)->items : NULL;
     struct py_view_items items = {.library = type->library, .holder = value};
     unsigned long long device;
     PyObject *view = NULL;
-    if (!attributes_place(state, value, &items.address, &device) &&
-        !attributes_stream(known, type, device, &items.stream)) {
-        items.shape = PyObject_GetAttr(value, known->words[WORD_shape]);
-        items.strides = PyObject_GetAttr(value, known->words[WORD_strides]);
-        items.dtype = PyObject_GetAttr(value, known->words[WORD_dtype]);
+    if (!attributes_place(state, value, &items.address, &device))
         items.device = py_gpu_name(state, (int32_t)device);
+    if (items.device && last && last->library == type->library && last->device == items.device)
+        items.stream = last->stream;
+    else if (items.device && attributes_stream(known, type, device, &items.stream))
+        Py_CLEAR(items.device);
+    if (items.device) {
+        items.shape = PyObject_GetAttr(value, known->words[WORD_shape]);
+        items.dtype = PyObject_GetAttr(value, known->words[WORD_dtype]);
     }
-    if (items.shape && items.strides && items.dtype && items.device &&
-        PyTuple_CheckExact(items.shape) && PyTuple_CheckExact(items.strides) &&
+    if (items.shape && items.dtype)
+        items.strides = strides_of(known, type, value, items.shape, items.dtype);
+    if (items.strides && PyTuple_CheckExact(items.shape) &&
+        (items.strides == Py_None || PyTuple_CheckExact(items.strides)) &&
         PyArray_DescrCheck(items.dtype)) {
         const PyArray_Descr *descr = (const PyArray_Descr *)items.dtype;
-        PyObject *strides = items.strides;
-        if (is_in_c_order(items.shape, strides, PyDataType_ELSIZE(descr)))
-            items.strides = Py_None;
         if (PyArray_ISNBO(descr->byteorder) && !PyErr_Occurred())
             view = py_view_new(state, &items);
-        items.strides = strides;
     }
     Py_XDECREF(items.shape);
     Py_XDECREF(items.strides);
@@ -245,20 +271,20 @@ static PyObject *by_attributes(struct py_state *state, const struct known *type,
     return view;
 }
 
-PyObject *py_known_view(struct py_state *state, PyObject *value) {
+PyObject *py_known_view(struct py_state *state, PyObject *value, PyObject *before) {
     const struct py_known *known = state->known;
     const struct known *type = known_of(known, value);
     if (!type)
         return NULL;
     if (type->exchange)
         return exchanged(state, type, value);
-    return type->base ? by_attributes(state, type, value)
+    return type->base ? by_attributes(state, type, value, before)
                       : PyObject_GetAttr(value, known->words[WORD__view]);
 }
 
 /* borrow(value): its View, or None if the caller has to describe it. */
 PyObject *py_borrow(PyObject *module, PyObject *value) {
-    PyObject *view = py_known_view(py_state_of(module), value);
+    PyObject *view = py_known_view(py_state_of(module), value, NULL);
     return view || PyErr_Occurred() ? view : Py_NewRef(Py_None);
 }
 

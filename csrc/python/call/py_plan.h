@@ -31,8 +31,9 @@ PyObject *py_entry_names(PyObject *entry); /* a tuple, borrowed */
 PyObject *py_front_new(PyObject *module, PyObject *entry, PyObject *function);
 
 /* py_known.c: arrays that are recognised and allocated without Python code. */
-/* A new View, or NULL: with an exception, or because Python is to describe the object. */
-PyObject *py_known_view(struct py_state *state, PyObject *value);
+/* A new View, or NULL: with an exception, or because Python is to describe the object. `before`:
+ * the View of another array of the call, or NULL. */
+PyObject *py_known_view(struct py_state *state, PyObject *value, PyObject *before);
 bool py_known_is_own(const struct py_state *state, PyObject *library);
 struct py_new {
     PyObject *shape, *steps, *dtype; /* steps: the strides of C order, in elements */
