@@ -92,7 +92,7 @@ def test_weights_and_blocks(device, rung, dtype, rng):
 @pytest.mark.parametrize("device, rung", device_rungs(family=FAMILY))
 @pytest.mark.parametrize("mode", MODES)
 def test_radius_larger_than_the_block_and_the_array(device, rung, mode, rng):
-    for n in (1, 2, 5, 700):
+    for n in (1, 5, 300):
         for radius in (511, 512, 513, 1100):  # around what shared memory holds at a time
             for dtype in ("int64", "float64"):
                 array = draw(rng, dtype, n)
@@ -207,7 +207,10 @@ def test_windows_of_tiles(device, dtype, mode, rng):
     (rung,) = (each for each in gpuopt.rungs(FAMILY) if each.variant == 5)
     for shape in ((6100,), (3, 1500), (40, 70)):
         array = draw(rng, dtype, shape)
-        for call, cval in windows_of_tiles(dtype):
+        calls = [*windows_of_tiles(dtype)]
+        if device == "sim" and shape != (40, 70):  # a mode is the same code for every window
+            calls = calls[MODES.index(mode) % 2 :: 2]
+        for call, cval in calls:
             radius = call.get("radius", call.get("weights"))
             weights = np.ones(2 * radius + 1, int)
             if "weights" in call:

@@ -3,10 +3,10 @@
 // buffer: fo f32 8 none
 // launch: sum_f32 8 128 0 f fo s64:1000
 // expect: fo[0] 8128 24512 40896
-// buffer: i s32 33554432 iota
+// buffer: i s32 2097152 iota
 // buffer: io s32 8 none
-// launch: sum_s32 8 128 0 i io s64:33554432
-// expect: io[0] -1881145344 -1344274432 -807403520 -270532608 266338304 803209216 1340080128 1876951040
+// launch: sum_s32 8 128 0 i io s64:2097152
+// expect: io[0] -117571584 -84017152 -50462720 -16908288 16646144 50200576 83755008 117309440
 // buffer: d f64 1000 iota
 // buffer: do f64 8 none
 // launch: sum_f64 8 128 0 d do s64:1000

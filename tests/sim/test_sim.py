@@ -17,29 +17,37 @@ PTX = [
 FLAGS = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 
 
-def compile_runner(folder, compiler, *flags):
-    out = folder / "runner"
-    files = [str(f) for f in sorted(SOURCES.rglob("*.c"))]
-    command = [
-        compiler,
-        *FLAGS,
-        *flags,
-        str(ROOT / "tests/sim/runner.c"),
-        *files,
-        "-o",
-        str(out),
-        "-lm",
-        "-lpthread",
-    ]
+def objects_of(sources, folder, *flags):
+    """Compile C files, two at a time; return the objects."""
+    if not shutil.which("gcc"):
+        pytest.skip("no gcc")
+
+    def compiled(source):
+        target = folder / f"{source.stem}.o"
+        subprocess.run(["gcc", *flags, "-c", source, "-o", target], check=True)
+        return target
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(compiled, sources))
+
+
+def compile_runner(folder, objects, *flags):
+    out, source = folder / "runner", ROOT / "tests/sim/runner.c"
+    command = ["gcc", *FLAGS, *flags, source, *objects, "-o", out, "-lm", "-lpthread"]
     subprocess.run(command, check=True)
     return out
 
 
 @pytest.fixture(scope="session")
-def runner(tmp_path_factory):
-    if not shutil.which("gcc"):
-        pytest.skip("no gcc")
-    return compile_runner(tmp_path_factory.mktemp("sim"), "gcc", "-O2")
+def library(tmp_path_factory):
+    """The simulator's objects, with the flags that gpuopt_ptx.h names."""
+    flags = [*FLAGS, "-O1", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden"]
+    return objects_of(sorted(SOURCES.rglob("*.c")), tmp_path_factory.mktemp("objects"), *flags)
+
+
+@pytest.fixture(scope="session")
+def runner(tmp_path_factory, library):
+    return compile_runner(tmp_path_factory.mktemp("sim"), library)
 
 
 def run(runner, path, *options):
@@ -293,21 +301,12 @@ def test_hostile_ptx_is_an_error(runner, tmp_path, name):
 
 def test_every_failing_allocation_is_an_error(tmp_path):
     """Nothing crashes, leaks or goes wrong silently, whichever allocation of the library fails."""
-    if not shutil.which("gcc"):
-        pytest.skip("no gcc")
     flags = ["-std=c11", "-O0", "-g", "-fsanitize=address"]
     wrapped = ",".join(
         f"--wrap={name}" for name in ("malloc", "calloc", "realloc", "aligned_alloc", "free")
     )
-
-    def compiled(source):
-        target = tmp_path / f"{source.stem}.o"
-        subprocess.run(["gcc", *flags, "-c", source, "-o", target], check=True)
-        return target
-
-    with ThreadPoolExecutor(2) as pool:
-        driver = ROOT / "tests/sim/alloc_failure.c"
-        objects = list(pool.map(compiled, [driver, *sorted(SOURCES.rglob("*.c"))]))
+    driver = ROOT / "tests/sim/alloc_failure.c"
+    objects = objects_of([driver, *sorted(SOURCES.rglob("*.c"))], tmp_path, *flags)
     program = tmp_path / "alloc_failure"
     subprocess.run(
         ["gcc", *flags, *objects, f"-Wl,{wrapped}", "-o", program, "-lm", "-lpthread"], check=True
@@ -386,6 +385,12 @@ SPEED = [
 ]
 
 
+def fast_runner(folder):
+    """Compile the runner as the extension is compiled."""
+    flags = [*FLAGS, "-O3", "-ffp-contract=off"]
+    return compile_runner(folder, objects_of(sorted(SOURCES.rglob("*.c")), folder, *flags))
+
+
 def rates(runner, path, *options):
     """Million warp-instructions per second of one core, by kernel; the best of several runs."""
     done = run(runner, path, "-v", "-r", "3", *options)
@@ -398,7 +403,7 @@ def rates(runner, path, *options):
 def test_speed_of_the_simulator(tmp_path):
     """`pytest -m speed -s tests/sim` prints the table: counters alone, and with all checks."""
     core = pytest.importorskip("gpuopt._core")
-    runner = compile_runner(tmp_path, "gcc", "-O3", "-ffp-contract=off")
+    runner = fast_runner(tmp_path)
     buffers = "// buffer: in s32 1048576 zero\n// buffer: out s32 1048576 zero\n"
     paths = []
     for family in ("reduce", "transpose", "stencil1d"):
@@ -426,7 +431,7 @@ def test_speed_of_the_simulator(tmp_path):
 @pytest.mark.speed
 def test_speed_of_common_kernels(tmp_path):
     """At least 30 M warp-instructions per second and core without checks, and 15 M with all."""
-    runner = compile_runner(tmp_path, "gcc", "-O3", "-ffp-contract=off")
+    runner = fast_runner(tmp_path)
     path = ROOT / "tests" / "sim" / "speed.ptx"
     plain: dict[str, float] = {}
     checked: dict[str, float] = {}
@@ -450,35 +455,20 @@ def test_the_library_never_prints_or_exits():
         assert not banned.search(source.read_text()), source
 
 
-def test_c_entry_runs_from_a_program_without_python(tmp_path):
-    """As gpuopt_ptx.h says: one command builds the library, one the program."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if not compiler:
-        pytest.skip("no C compiler")
-    library = tmp_path / "libgpuopt_ptx.so"
-    flags = ["-std=gnu11", "-O1", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden"]
-
-    def compiled(source):
-        target = tmp_path / f"{source.stem}.o"
-        subprocess.run([compiler, *flags, "-c", str(source), "-o", str(target)], check=True)
-        return str(target)
-
-    with ThreadPoolExecutor(2) as pool:
-        objects = list(pool.map(compiled, sorted(SOURCES.rglob("*.c"))))
-    subprocess.run(
-        [compiler, "-shared", *objects, "-o", str(library), "-lm", "-pthread"], check=True
-    )
+def test_c_entry_runs_from_a_program_without_python(library, tmp_path):
+    """As gpuopt_ptx.h says, but for the library's objects, which the runner has compiled."""
+    shared = tmp_path / "libgpuopt_ptx.so"
+    command = ["gcc", "-shared", *library, "-o", shared, "-lm", "-pthread"]
+    subprocess.run(command, check=True)
     program = tmp_path / "program"
     subprocess.run(
-        [compiler, f"-I{SOURCES}", str(ROOT / "tests/sim/ptx_run.c"), f"-L{tmp_path}",
+        ["gcc", f"-I{SOURCES}", str(ROOT / "tests/sim/ptx_run.c"), f"-L{tmp_path}",
          "-lgpuopt_ptx", f"-Wl,-rpath,{tmp_path}", "-o", str(program)],
         check=True,
     )  # fmt: skip
     done = subprocess.run([program], capture_output=True, text=True, timeout=100)
     assert (done.returncode, done.stderr) == (0, "")
-    shown = subprocess.run(
-        ["nm", "-D", "--defined-only", str(library)], capture_output=True, text=True
-    )
+    shown = subprocess.run(["nm", "-D", "--defined-only", shared], capture_output=True, text=True)
     assert {line.split()[-1] for line in shown.stdout.splitlines()} == {
         "gpuopt_ptx_run",
         "gpuopt_ptx_counter_name",

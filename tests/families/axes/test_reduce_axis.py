@@ -294,7 +294,9 @@ def test_slabs_of_few_inner_elements(device, dtype, rng):
     """A GPU reduces each slab by several threads, or by a block; partial and whole vectors."""
     ops = [op for op in (*UFUNCS, *OTHERS) if op in ops_of(dtype) and op != "prod"]
     item = np.dtype(dtype).itemsize
-    for inner, slabs, rows in itertools.product((2, 3, 5, 16), (531, 2113), (32, 160)):
+    sizes = [*itertools.product((531, 2113), (32, 160))]
+    sizes = sizes if device == "cuda" else sizes[:2] if device == "sim" else sizes[1:3]
+    for inner, (slabs, rows) in itertools.product((2, 3, 5, 16), sizes):
         array = items_of(rng, dtype, (slabs, rows * 16 // item if inner < 16 else rows, inner))
         for op in rng.choice(ops, 1 if device == "sim" else 3, replace=False):
             check(array, str(op), device, axis=1)
