@@ -42,7 +42,8 @@ struct message {
     struct comm *comm;
     char *address;
     size_t bytes;
-    int peer, sends;
+    int peer, sends, done;
+    long number; /* among those of its peer */
 };
 
 static atomic_long live, groups, ids;
@@ -145,7 +146,7 @@ static result push(struct comm *comm, void *address, size_t bytes, int type, int
         return ARGUMENT;
     if (count == MESSAGES)
         return SYSTEM;
-    messages[count++] = (struct message){comm, address, bytes, peer, sends};
+    messages[count++] = (struct message){comm, address, bytes, peer, sends, 0, 0};
     return OK;
 }
 result ncclSend(void *from, size_t bytes, int type, int peer, struct comm *comm, void *stream) {
@@ -172,17 +173,14 @@ static result deliver(struct message *message) {
     return fclose(file) || !whole || rename(name, final) ? SYSTEM : OK;
 }
 
+/* IN_PROGRESS: the message has not come. */
 static result receive(struct message *message) {
     char name[256];
     struct stat found;
     struct comm *comm = message->comm;
-    name_of(name, sizeof name, comm, "data", message->peer, comm->rank,
-            comm->received[message->peer]++);
-    while (access(name, F_OK)) {
-        if (comm->aborted)
-            return SYSTEM;
-        usleep(500);
-    }
+    name_of(name, sizeof name, comm, "data", message->peer, comm->rank, message->number);
+    if (access(name, F_OK))
+        return comm->aborted ? SYSTEM : IN_PROGRESS;
     FILE *file = fopen(name, "rb");
     if (!file || stat(name, &found))
         return SYSTEM;
@@ -190,6 +188,23 @@ static result receive(struct message *message) {
     fclose(file);
     unlink(name);
     return bytes == message->bytes && (size_t)found.st_size == bytes ? OK : USAGE;
+}
+
+/* Messages arrive in any order, also while another one is waited for. */
+static result receive_all(void) {
+    for (int left = count; left > 0; usleep(500)) {
+        left = 0;
+        for (int i = 0; i < count; i++) {
+            if (messages[i].sends || messages[i].done)
+                continue;
+            const result code = receive(&messages[i]);
+            messages[i].done = code == OK;
+            left += code == IN_PROGRESS;
+            if (code && code != IN_PROGRESS)
+                return code;
+        }
+    }
+    return OK;
 }
 
 result ncclGroupStart(void) {
@@ -200,13 +215,16 @@ result ncclGroupEnd(void) {
     result code = OK;
     if (--depth)
         return OK;
-    for (int sends = 1; sends >= 0; sends--)
-        for (int i = 0; i < count && !code; i++) {
-            if (has_fault("die", messages[i].comm->rank))
-                _exit(3);
-            if (messages[i].sends == sends)
-                code = sends ? deliver(&messages[i]) : receive(&messages[i]);
-        }
+    for (int i = 0; i < count && !code; i++) {
+        struct message *message = &messages[i];
+        if (has_fault("die", message->comm->rank))
+            _exit(3);
+        if (message->sends)
+            code = deliver(message);
+        else
+            message->number = message->comm->received[message->peer]++;
+    }
+    code = code ? code : receive_all();
     count = 0;
     groups += !code;
     return code;

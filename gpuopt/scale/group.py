@@ -22,7 +22,7 @@ import numpy as np
 
 from gpuopt import _core
 from gpuopt.arrays import inout
-from gpuopt.arrays.device_array import LEGACY, DeviceArray, empty
+from gpuopt.arrays.device_array import LEGACY, DeviceArray, empty, make
 from gpuopt.arrays.libraries import view_of
 from gpuopt.families.axis_plan import PLACES
 from gpuopt.families.device_calls import asarray
@@ -233,6 +233,14 @@ def _on_gpus(headers: list[dict[str, Any]], op: str) -> bool:
 
 
 _communicators: dict[Any, nccl.Communicator] = {}
+_MARK = b"no data\0"  # where a message ends, until it has come
+
+
+def _end_of(array: DeviceArray) -> DeviceArray:
+    """Return the last bytes of an array, in the same memory."""
+    view, size = array._view, len(_MARK)
+    address = view.address + array.nbytes - size
+    return make(address, (size,), np.dtype(np.uint8), view.device, (view.holder,), False)
 
 
 def _communicator(
@@ -270,20 +278,33 @@ def _joined_on_gpus(
     room = empty((ranks.size, *slices[me].shape), part.dtype, x.device)
     whole = empty(part.shape, part.dtype, x.device)
 
-    def exchanged(sent: list[DeviceArray], received: list[DeviceArray]) -> None:
+    mark = asarray(np.frombuffer(_MARK, np.uint8), x.device)
+
+    def exchanged(sent: list[DeviceArray], received: list[DeviceArray], text: str) -> None:
         messages = [
             nccl.Message(me, r, each.address, each.nbytes, sends)
             for sends, arrays in ((True, sent), (False, received))
             for r, each in enumerate(arrays)
             if r != me and each.nbytes
         ]
-        exchange([Move(sent[me], received[me])])
-        link.run(messages, timeout, lambda: _core.wait(x.device, LEGACY))
+        long = [r for r, each in enumerate(received) if r != me and each.nbytes >= len(_MARK)]
+        ends = {r: _end_of(received[r]) for r in long}
+        exchange([Move(sent[me], received[me]), *(Move(mark, end) for end in ends.values())])
+        try:
+            link.run(messages, timeout, lambda: _core.wait(x.device, LEGACY))
+        except DeviceError as error:
+            missing = [str(r) for r, end in ends.items() if end.get().tobytes() == _MARK]
+            raise DeviceError(
+                f"{error}; {text} {', '.join(missing)}" if missing else error
+            ) from None
 
     def joined() -> Any:
-        exchanged(slices, [rows(room, r, r + 1) for r in range(ranks.size)])
+        exchanged(
+            slices, [rows(room, r, r + 1) for r in range(ranks.size)], "nothing came from rank"
+        )
         mine = planned.joined_on_device(room) if bounds[me + 1] > bounds[me] else slices[me]
-        exchanged([mine] * ranks.size, [rows(whole, a, b) for a, b in pairwise(bounds)])
+        parts = [rows(whole, a, b) for a, b in pairwise(bounds)]
+        exchanged([mine] * ranks.size, parts, "no results came from rank")
 
     _shared(ranks, 2 * timeout, joined)
     return Part(whole.get().reshape(planned.kept_shape))

@@ -107,7 +107,7 @@ def test_results_of_a_group_are_joined_on_the_gpus(library, run):
 @pytest.mark.parametrize(
     "fault, text",
     [
-        ("mute 1", "did not end within 1 s"),
+        ("mute 1", "did not end within 1 s; nothing came from rank 1"),
         ("short 1", "invalid usage"),
         ("fault 1", "remote process exited"),
         ("refuse 1", "ncclCommInitRankConfig failed: invalid usage"),
