@@ -14,7 +14,7 @@ from gpuopt import _core
 from gpuopt.arrays import inout
 from gpuopt.arrays.inout import NUMBERS, Problem, check_out, is_run, takes_result
 from gpuopt.arrays.libraries import View, quick_view
-from gpuopt.families import device_calls, engines
+from gpuopt.families import device_calls, engines, stencil_dtypes
 from gpuopt.families.device_axes import in_c_order, strides_of
 from gpuopt.families.plans import kernel_plan, run
 from gpuopt.families.transpose import transpose
@@ -37,8 +37,8 @@ def _native(array: np.ndarray, name: str, dtypes: tuple[str, ...]) -> np.dtype:
     dtype = array.dtype
     if dtype.kind not in "if" or dtype.newbyteorder("=").name not in dtypes:
         raise TypeError(
-            f"{name}: dtype {array.dtype} is not supported; use {', '.join(dtypes)} "
-            f"({name}.astype(...))"
+            f"{name}: dtype {array.dtype} is not supported; use {', '.join(dtypes)} or "
+            f"{', '.join(stencil_dtypes.CARRIED)} ({name}.astype(...))"
         )
     return np.dtype(dtype.newbyteorder("=").name)  # not the other of two C types with the same size
 
@@ -142,6 +142,19 @@ def stencil1d_problem(
     outputs, numbers = _numbers(a.shape, window, mode, beyond)
     inputs = (inout.contiguous(a, dtype), np.ascontiguousarray(weights))
     return Problem(*head, inputs, (*a.shape[:-1], outputs), dtype, numbers)
+
+
+def stencil1d_dtype(
+    one: np.ndarray, radius: Any, weights: Any, mode: str, cval: Any, origin: int
+) -> np.dtype:
+    """Check the arguments for an array of one element, and return the result's dtype."""
+    if stencil_dtypes.is_carried(one.dtype):
+        taps = window_of(radius, weights, mode, origin).weights
+        carrier, _, cval = stencil_dtypes.carrier_of(one.dtype, taps, cval)
+        cval = cval.real if isinstance(cval, (complex, np.complexfloating)) else cval
+        stencil1d_problem(one.real.astype(carrier), radius, weights, mode, cval, origin)
+        return np.dtype(one.dtype.newbyteorder("=").name)
+    return stencil1d_problem(one, radius, weights, mode, cval, origin).dtype
 
 
 def outputs_of(n: int, window: Window, mode: str) -> int:
@@ -284,6 +297,8 @@ def _plan(
     device: Any,
 ) -> _core.Plan | None:
     """Plan a stencil on a host array; another axis than the last is copied to the end."""
+    if isinstance(a, (View, np.ndarray)) and stencil_dtypes.is_carried(a.dtype):
+        return None
     if isinstance(a, View):
         return _resident(a, radius, weights, mode, cval, axis, origin, variant, out, block, device)
     if not isinstance(a, np.ndarray) or not (weights is None or isinstance(weights, np.ndarray)):
@@ -343,9 +358,15 @@ def _stencil1d(
 ) -> Any:
     """Run a stencil on anything: lists, subclasses, arrays on a device."""
     views = device_calls.inputs(device, a=a)
+    how = {"radius": radius, "mode": mode, "origin": origin, "variant": variant, "block": block}
     if views:
         ndim = len(views["a"].shape)
         axis = stencil_axis(axis, ndim)
+        if stencil_dtypes.is_carried(views["a"].dtype):
+            window, shape = window_of(radius, weights, mode, origin), list(views["a"].shape)
+            shape[axis] = outputs_of(shape[axis], window, mode)
+            given = a, views["a"], tuple(shape), window.weights, cval, out
+            return stencil_dtypes.on_device(stencil1d, *given, axis=axis, **how)
         if axis != ndim - 1:
             there, back = _to_the_end(axis, ndim)
             moved = stencil1d(
@@ -356,6 +377,10 @@ def _stencil1d(
         call = device_calls.described(stencil1d_problem, views, radius, weights, mode, cval, origin)
         return device_calls.run(call, views, variant, block, out)
     a = inout.array_in(a, "a")
+    if stencil_dtypes.is_carried(a.dtype):
+        taps = window_of(radius, weights, mode, origin).weights
+        how |= {"axis": axis, "device": device}
+        return stencil_dtypes.on_host(stencil1d, a, taps, cval, out, **how)
     _native(a, "a", NUMBERS)
     axis = stencil_axis(axis, a.ndim)
     there, back = _to_the_end(axis, a.ndim)
@@ -404,7 +429,9 @@ def stencil1d(
     Parameters
     ----------
     a : array_like, shape (..., N)
-        int32, int64, float32 or float64, of any layout and byte order, with one dimension or more.
+        bool, an integer, floating-point or complex type, of any layout and byte order, with one
+        dimension or more. int32, int64, float32 and float64 have kernels; others are converted
+        first and back afterwards, or computed part by part.
         Or an array on a device (copied there by a kernel if it has gaps): the result is an array of
         the same library there, and the call does not wait.
     radius : int or (int, int)
@@ -419,7 +446,7 @@ def stencil1d(
         mirrored about the last element's edge, or about its centre; the array repeated. "valid":
         only the N - window + 1 outputs whose neighbourhood is inside.
     cval : float
-        The constant of that mode.
+        The constant of that mode; for complex arrays on the host it may be complex.
     axis : int
         The stencil's axis. On a device another than the last is read in place where the axes before
         it and those after it are one axis each, in C order, and no end reads a whole row's length

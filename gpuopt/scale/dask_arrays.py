@@ -15,7 +15,7 @@ import numpy as np
 from gpuopt.arrays.inout import FLOATS, common
 from gpuopt.families.axis_plan import PLACES
 from gpuopt.families.matmul import matmul
-from gpuopt.families.stencil1d import stencil1d, stencil1d_problem, stencil_axis, window_of
+from gpuopt.families.stencil1d import stencil1d, stencil1d_dtype, stencil_axis, window_of
 from gpuopt.families.transpose import permutation, transpose, transpose_problem
 from gpuopt.families.vectors import add, saxpy
 from gpuopt.scale.halo import radius_of
@@ -385,19 +385,19 @@ def _stencil_chunks(
     if is_dask(weights):
         raise ValueError("weights: must be on the host, not a Dask array; pass weights.compute()")
     axis = stencil_axis(axis, x.ndim)
-    problem = stencil1d_problem(_like(x), radius, weights, mode, cval, origin)
+    dtype = stencil1d_dtype(_like(x), radius, weights, mode, cval, origin)
     radius = radius_of(window_of(radius, weights, mode, origin), "Dask arrays")
     how = {"weights": weights, "cval": cval, "variant": variant, "block": block, "device": device}
     sizes = _rechunked(x.chunks[axis], radius)
     joined, last = x.rechunk({axis: sizes}), len(sizes) - 1
-    meta = _meta(x, x.ndim, problem.dtype)
+    meta = _meta(x, x.ndim, dtype)
     if not last or not radius:
         n = sum(sizes)
         made = [*joined.chunks]
         made[axis] = (max(0, n - 2 * radius),) if mode == "valid" and radius else sizes
         found = joined.map_blocks(
             stencil1d, radius, axis=axis, mode=mode, chunks=tuple(made),
-            dtype=problem.dtype, meta=meta, **how,
+            dtype=dtype, meta=meta, **how,
         )  # fmt: skip
     else:
         count = last + 1
@@ -414,7 +414,7 @@ def _stencil_chunks(
         found = da.blockwise(
             _stencil_of, every, joined, every, edges[0], every, edges[1], every,
             da.arange(count, chunks=1), (axis,), axis=axis, radius=radius, last=last, mode=mode,
-            how=how, align_arrays=False, adjust_chunks={axis: sizes}, dtype=problem.dtype,
+            how=how, align_arrays=False, adjust_chunks={axis: sizes}, dtype=dtype,
             meta=meta,
         )  # fmt: skip
     return found if mode == "valid" else found.rechunk({axis: x.chunks[axis]})

@@ -11,7 +11,7 @@ from gpuopt.families.stencil1d import (
     Window,
     outputs_of,
     stencil1d,
-    stencil1d_problem,
+    stencil1d_dtype,
     stencil_axis,
     window_of,
 )
@@ -106,12 +106,12 @@ class BoxedStencil:
         """Describe a stencil; errors are those of `gpuopt.stencil1d`."""
         axis = stencil_axis(axis, len(source.shape))
         one = np.ones((1,) * len(source.shape), source.dtype)
-        problem = stencil1d_problem(one, radius, weights, mode, cval, origin)
+        dtype = stencil1d_dtype(one, radius, weights, mode, cval, origin)
         window = window_of(radius, weights, mode, origin)
         outputs = outputs_of(source.shape[axis], window, mode)
         shape = (*source.shape[:axis], outputs, *source.shape[axis + 1 :])
         how = {**how, "radius": radius, "weights": weights, "cval": cval, "axis": axis}
-        return cls(source, axis, window, mode, origin, shape, problem.dtype, how)
+        return cls(source, axis, window, mode, origin, shape, dtype, how)
 
     def read(self, box: Box) -> list[Strip]:
         """Read the inputs of a box of the result.

@@ -23,7 +23,7 @@ from gpuopt.families.device_calls import asarray
 from gpuopt.families.engines import is_shards
 from gpuopt.families.matmul import matmul
 from gpuopt.families.reduce import reduce
-from gpuopt.families.stencil1d import stencil1d, stencil1d_problem, stencil_axis, window_of
+from gpuopt.families.stencil1d import stencil1d, stencil1d_dtype, stencil_axis, window_of
 from gpuopt.families.transpose import permutation, transpose, transpose_problem
 from gpuopt.families.vectors import add, saxpy
 from gpuopt.scale.halo import beyond, radius_of
@@ -338,7 +338,7 @@ def _stencil1d(
     shards = shards_of(a, "a", devices)
     axis = stencil_axis(axis, len(shards.shape))
     one = np.ones((1,) * len(shards.shape), shards.dtype)
-    problem = stencil1d_problem(one, radius, weights, mode, cval, origin)
+    dtype = stencil1d_dtype(one, radius, weights, mode, cval, origin)
     radius = radius_of(window_of(radius, weights, mode, origin), "lists of arrays")
     how = {"weights": weights, "cval": cval, "axis": axis, "variant": variant, "block": block}
     if axis or not radius or len(shards.arrays) == 1 or not all(shards.shape):
@@ -355,7 +355,7 @@ def _stencil1d(
     found = []
     for k, each in enumerate(shards.arrays):
         first, last = halo.outputs(k)
-        made, target = shards.empty(k, (last - first, *shards.shape[1:]), problem.dtype)
+        made, target = shards.empty(k, (last - first, *shards.shape[1:]), dtype)
         if each.shape[0] >= 4 * radius:
             lost = radius if mode == "valid" else 0
             begin = shards.ends[k] + lost - first

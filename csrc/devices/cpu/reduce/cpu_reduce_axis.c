@@ -53,6 +53,7 @@ enum {
     FIRST = 16,                 /* elements of a row that may decide, */
     FIRST_OF = 16,              /* if it is this many times as long */
     COPIED_ROWS = 512,          /* elements of rows that are copied together, if shorter */
+    ROOM_MOST = 1 << 22,        /* bytes of partial results that stay allocated */
     PREFETCHED = 8 * CPU_AHEAD, /* bytes, of an array or a row, from which on prefetches pay off */
 };
 _Static_assert(TASK_ITEMS_MOST <= LEAF << (TREE_DEPTH - 2), "a leaf more than the tree is deep");
@@ -490,6 +491,30 @@ static void set_shape(struct job *job, const struct device_axes *outer,
     }
 }
 
+/* --- partial results: memory that malloc returns to the kernel costs page faults in every call */
+
+struct room {
+    size_t size;
+    _Alignas(16) char bytes[];
+};
+static _Atomic(struct room *) kept;
+
+static struct room *room_of(size_t size) {
+    struct room *room = atomic_exchange(&kept, NULL);
+    if (room && room->size >= size)
+        return room;
+    free(room);
+    room = malloc(sizeof *room + size);
+    if (room)
+        room->size = size;
+    return room;
+}
+
+/* Keeps the last room, if it is small; NULL is allowed. */
+static void room_keep(struct room *room) {
+    free(room && room->size <= ROOM_MOST ? atomic_exchange(&kept, room) : room);
+}
+
 /* Divides the work into tasks, and runs them. */
 static enum status run_job(struct device *device, bool parallel, struct job *job) {
     const struct axis_core *core = job->functions->core;
@@ -506,12 +531,13 @@ static enum status run_job(struct device *device, bool parallel, struct job *job
     const uint64_t tiles = job->splits > 1 ? 1 : most(1, TASK_ITEMS / (job->share * columns));
     job->run = least(tiles, job->tiles);
     job->rows = tiles / job->run;
+    struct room *room = NULL;
     if (job->splits > 1) {
         job->settled = job->outer == 1 && job->inner * job->kept == 1 ? &settled : NULL;
-        job->partials =
-            malloc(job->outer * job->splits * job->inner * job->kept * core->value_size);
-        if (!job->partials)
+        room = room_of(job->outer * job->splits * job->inner * job->kept * core->value_size);
+        if (!room)
             return status_fail(STATUS_NO_HOST_MEMORY, "cpu: no memory for partial results");
+        job->partials = room->bytes;
     }
     const double bytes =
         (double)(job->outer * job->reduced * job->inner * job->functions->item_size);
@@ -525,7 +551,7 @@ static enum status run_job(struct device *device, bool parallel, struct job *job
     enum status status = cpu_team_run(device, threads, tasks, first_task, job);
     if (!status && job->partials)
         status = cpu_team_run(device, threads, job->outer, last_task, job);
-    free(job->partials);
+    room_keep(room);
     return status;
 }
 
