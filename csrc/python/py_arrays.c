@@ -72,7 +72,7 @@ PyArray_Descr *py_descr(enum dtype dtype) {
 }
 
 /* If numpy.ma was never imported, nothing is masked; importing it here would take milliseconds. */
-int py_is_masked(struct py_state *state, PyObject *object) {
+static int is_masked(struct py_state *state, PyObject *object) {
     if (PyArray_CheckExact(object) || !PyArray_Check(object))
         return 0;
     if (!state->masked_array) {
@@ -90,7 +90,7 @@ int py_is_masked(struct py_state *state, PyObject *object) {
 
 int py_array_in(struct py_state *state, PyObject *object, struct py_array_in *in) {
     memset(in, 0, sizeof *in);
-    const int masked = py_is_masked(state, object);
+    const int masked = is_masked(state, object);
     if (masked < 0)
         return -1;
     if (masked) {

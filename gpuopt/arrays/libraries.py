@@ -234,7 +234,7 @@ class _Jax(_Known):
                 return _by_capsule(value, name, self, export(value, stream=LEGACY), True)
         except Exception:  # on the host, deleted, or of a version that has other arguments
             pass
-        return _jax(value, name)
+        return _jax(value, name, self)
 
     def finish(self, made: Any) -> Any:
         """Pass an array, which the call has waited for, as `jax.dlpack.from_dlpack` does."""
@@ -253,7 +253,7 @@ class _Jax(_Known):
         return jax.dlpack.from_dlpack(made)
 
 
-LIBRARIES = CUPY, TORCH, NUMBA, JAX = _Cupy(), _Torch(), _Numba(), _Jax()
+LIBRARIES = _Cupy(), _Torch(), _Numba(), _Jax()
 OTHER = Library()
 
 
@@ -346,7 +346,7 @@ def _by_capsule(
     return View(library, address, shape, strides, dtype, where, LEGACY, keep, read_only, True)
 
 
-def _jax(value: Any, name: str) -> View | None:
+def _jax(value: Any, name: str, library: Library) -> View | None:
     jax = sys.modules.get("jax")
     if jax and isinstance(value, getattr(jax.core, "Tracer", ())):
         raise TypeError(
@@ -360,7 +360,7 @@ def _jax(value: Any, name: str) -> View | None:
     if getattr(value, "is_deleted", bool)():
         raise ValueError(f"{name}: its memory was given back to JAX (deleted, or donated)")
     try:
-        view = _by_dlpack(value, name, JAX)
+        view = _by_dlpack(value, name, library)
     except BufferError:
         devices = len(value.sharding.device_set)
         if devices < 2:

@@ -101,7 +101,7 @@ class _Flow:
     it, encoded as `_place` reads it.
     """
 
-    THREAD, SHARED, GLOBAL = 0, 1, 2
+    SHARED, GLOBAL = 1, 2  # 0: the thread's own
 
     def __init__(self, trace: Recorded) -> None:
         self.trace = trace

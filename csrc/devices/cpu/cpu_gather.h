@@ -13,6 +13,10 @@ struct complex_single {
 struct complex_double {
     double real, imag;
 };
+static inline struct complex_double complex_prod(struct complex_double a, struct complex_double b) {
+    return (struct complex_double){rounded_prod(a.real, b.real) - rounded_prod(a.imag, b.imag),
+                                   rounded_prod(a.real, b.imag) + rounded_prod(a.imag, b.real)};
+}
 
 /* Elements by size, of any type; some are several adjacent ones. */
 typedef uint8_t __attribute__((may_alias)) raw_1;

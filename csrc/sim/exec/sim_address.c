@@ -236,7 +236,7 @@ static int nowhere(struct sim_request *l, uint32_t lane) {
                     (unsigned long long)a, a < 4096 ? " (a null pointer?)" : "");
 }
 
-int sim_request_bad_address(struct sim_request *l, uint32_t lane, uint64_t limit) {
+static int bad_address(struct sim_request *l, uint32_t lane, uint64_t limit) {
     if (sim_is_muted(l->w->run, l->pc, SIM_FIND_OUT_OF_BOUNDS))
         return !l->w->run->collect;
     if (l->space == SIM_S_GLOBAL || l->space == SIM_S_CONST)
@@ -290,7 +290,7 @@ int sim_request_beyond(struct sim_request *l, uint64_t limit) {
     for (uint32_t m = l->mask; m; m &= m - 1) {
         uint32_t lane = (uint32_t)__builtin_ctz(m);
         if (l->address[lane] > limit || limit - l->address[lane] < l->bytes) {
-            if (sim_request_bad_address(l, lane, limit))
+            if (bad_address(l, lane, limit))
                 return 1;
             l->mask &= ~(1u << lane);
         }
@@ -322,7 +322,7 @@ int sim_request_regions(struct sim_request *l, struct sim_region **all) {
     for (uint32_t m = l->mask; m; m &= m - 1) {
         uint32_t lane = (uint32_t)__builtin_ctz(m);
         if (!sim_request_region(l->w, l->address[lane], l->bytes)) {
-            if (sim_request_bad_address(l, lane, 0))
+            if (bad_address(l, lane, 0))
                 return -1;
             l->mask &= ~(1u << lane);
         }
@@ -383,7 +383,7 @@ int sim_request_by_window(struct sim_request *l, sim_request_fn global, sim_requ
             continue;
         l->mask = masks[i];
         l->space = spaces[i];
-        if (!run[i] ? sim_request_bad_address(l, (uint32_t)__builtin_ctz(masks[i]), 0) : run[i](l))
+        if (!run[i] ? bad_address(l, (uint32_t)__builtin_ctz(masks[i]), 0) : run[i](l))
             return 1;
     }
     return 0;

@@ -32,18 +32,14 @@ static inline void sim_request_measure(struct sim_request *l) {
         sim_request_measure_active(l);
 }
 
-/* All 32 lanes are active and access consecutive elements; or one address. */
+/* All 32 lanes are active and access consecutive elements. */
 static inline int sim_request_contiguous(const struct sim_request *l) {
     return l->mask == SIM_FULL && l->span.group == SIM_LANES && l->span.stride == (int64_t)l->bytes;
-}
-static inline int sim_request_uniform(const struct sim_request *l) {
-    return l->mask == SIM_FULL && l->span.group == SIM_LANES && !l->span.stride;
 }
 
 /* The checks remove failing lanes from the mask. Returns 1 when a finding ends the launch. */
 int sim_request_misaligned(struct sim_request *l);
 int sim_request_beyond(struct sim_request *l, uint64_t limit);
-int sim_request_bad_address(struct sim_request *l, uint32_t lane, uint64_t limit);
 int sim_request_uninitialised(struct sim_request *l, uint32_t lane);
 
 static inline int sim_request_check_alignment(struct sim_request *l) {

@@ -371,7 +371,7 @@ static enum sim_status find_question(struct sim_parser *parser, struct expressio
     return status;
 }
 
-enum sim_status sim_parse_expression(struct sim_parser *parser, struct sim_value *value) {
+static enum sim_status parse_expression(struct sim_parser *parser, struct sim_value *value) {
     struct expression e;
     e.value_count = e.op_count = 0;
     enum sim_status status;
@@ -410,7 +410,7 @@ enum sim_status sim_parse_expression(struct sim_parser *parser, struct sim_value
 
 enum sim_status sim_parse_constant(struct sim_parser *parser, uint64_t *bits) {
     struct sim_value value = {0};
-    enum sim_status status = sim_parse_expression(parser, &value);
+    enum sim_status status = parse_expression(parser, &value);
     if (!status && value.type == SIM_T_F64)
         return sim_parse_fail(parser, SIM_SYNTAX, "expected an integer constant");
     *bits = value.bits;
@@ -427,5 +427,5 @@ enum sim_status sim_parse_value(struct sim_parser *parser, struct sim_value *val
         return sim_parse_next(parser);
     }
     parser->lexer = before;
-    return status ? status : sim_parse_expression(parser, value);
+    return status ? status : parse_expression(parser, value);
 }

@@ -84,7 +84,6 @@ struct sim_value {
     enum sim_type type; /* S64, U64, F64; F32 for a 0f literal */
     uint64_t bits;
 };
-enum sim_status sim_parse_expression(struct sim_parser *parser, struct sim_value *value);
 enum sim_status sim_parse_value(struct sim_parser *parser, struct sim_value *value); /* or 0f */
 enum sim_status sim_parse_constant(struct sim_parser *parser, uint64_t *bits); /* an integer */
 

@@ -122,11 +122,6 @@ CPU_COMPACT
 #define MANY LANES
 #include "cpu_axis_template.h"
 
-static inline struct complex_double complex_prod(struct complex_double a, struct complex_double b) {
-    return (struct complex_double){rounded_prod(a.real, b.real) - rounded_prod(a.imag, b.imag),
-                                   rounded_prod(a.real, b.imag) + rounded_prod(a.imag, b.real)};
-}
-
 /* Columns of complex numbers, with separate real and imaginary parts: gcc does not vectorize
  * rounded_prod(), and does not fuse these parts. */
 #define TILE_OF_COMPLEX(name, type)                                                              \

@@ -43,10 +43,6 @@ typedef struct complex_double type_complex128;
 static inline struct complex_double complex_sum(struct complex_double a, struct complex_double b) {
     return (struct complex_double){a.real + b.real, a.imag + b.imag};
 }
-static inline struct complex_double complex_prod(struct complex_double a, struct complex_double b) {
-    return (struct complex_double){rounded_prod(a.real, b.real) - rounded_prod(a.imag, b.imag),
-                                   rounded_prod(a.real, b.imag) + rounded_prod(a.imag, b.real)};
-}
 
 /* Signed integers wrap as NumPy's do: the arithmetic is unsigned, which C defines. */
 #define SUM_int64(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
