@@ -8,14 +8,14 @@ anything runs; where `takes_result` is false, a temporary receives the result.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from gpuopt import _core
-from gpuopt.arrays.dtypes import by_name, kind_of, name_of
+from gpuopt.arrays.dtypes import by_name, is_bfloat16, kind_of, name_of
 
 NUMBERS = ("int32", "int64", "float32", "float64")
 FLOATS = ("float32", "float64")
@@ -121,6 +121,17 @@ def _has_na(dtype: Any) -> bool:
     return type(getattr(dtype, "na_value", None)).__name__ == "NAType"
 
 
+def promoted(kinds: Iterable[Any]) -> np.dtype:
+    """Return the dtype in which NumPy's functions combine dtypes and Python numbers.
+
+    `numpy.result_type` makes float64 of bfloat16 and a Python float, but they are added as float32.
+    """
+    listed = list(kinds)
+    if any(isinstance(each, np.dtype) and is_bfloat16(each) for each in listed):
+        listed = [np.dtype(np.float32) if type(each) is float else each for each in listed]
+    return np.result_type(*listed)
+
+
 def common(
     values: tuple[tuple[str, object], ...], dtypes: tuple[str, ...]
 ) -> tuple[np.dtype, list[np.ndarray]]:
@@ -141,7 +152,7 @@ def common(
         if type(value) is not int and kind_of(each.dtype) not in "biuf":
             raise TypeError(f"{name}: dtype {each.dtype} is not supported; use {', '.join(dtypes)}")
     try:
-        dtype = np.result_type(*weak).newbyteorder("=")
+        dtype = promoted(weak).newbyteorder("=")
     except TypeError:  # no common type, as of bfloat16 and int64
         dtype = np.dtype(object)
     if name_of(dtype) not in dtypes:

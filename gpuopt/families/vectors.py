@@ -222,8 +222,8 @@ def _common(every: list[Any], dtypes: tuple[str, ...]) -> np.dtype | None:
     if any(isinstance(each, np.bool_) for each in typed):  # is no index
         return None
     try:
-        found = np.result_type(
-            *(type(each)(0) if type(each) in (int, float) else each.dtype for each in every)
+        found = inout.promoted(
+            type(each)(0) if type(each) in (int, float) else each.dtype for each in every
         )
     except TypeError:  # no common type, as of bfloat16 and int64
         return None
@@ -284,6 +284,8 @@ def _planned_vector(
     whole = all(each.flags.c_contiguous for each in touched)
     contiguous = whole and len(arrays) == 2 and all(each.shape == shape for each in arrays)
     readable = on_cpu or contiguous or (whole and variant in _STRIDED)
+    if len(arrays) < len(operands) and name_of(dtype) not in NUMBERS:
+        readable = False
     if not ready or len(axes) > _AXES or not readable:
         if not on_cpu or variant is not None or block is not None:
             return None

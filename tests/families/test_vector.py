@@ -311,6 +311,18 @@ def test_wrong_arguments():
             call()
 
 
+@pytest.mark.parametrize("device", kinds())
+def test_bfloat16_and_numbers_have_numpys_dtype(device):
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    x = np.arange(12.0).reshape(3, 4).astype(bfloat16)
+    for value in (2.5, 3, -1, True, np.float32(2.5), np.int8(3), bfloat16(1.5)):
+        for _ in range(2):
+            got, want = gpuopt.add(x, value, device=device), np.add(x, value)
+            assert got.dtype == want.dtype and np.array_equal(got, want), value
+    got, want = gpuopt.saxpy(2.5, x, x, device=device), np.add(2.5 * x, x)
+    assert got.dtype == want.dtype and np.array_equal(got, want)
+
+
 def test_scalars_of_numpy_and_bfloat16_have_plans(rng):
     """A planned call returns the general function's result, bit for bit, or its error."""
     bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
