@@ -164,6 +164,7 @@ def reduce(
 ) -> Any:
     """Reduce a Dask array in a tree over its chunks."""
     x = _checked(array, "array", device)
+    _check_split(split_every)
     how = {"variant": variant, "device": device}
     if isinstance(block, tuple):  # as `gpuopt.reduce` passes both
         how["block"], how["blocks"] = block
@@ -193,6 +194,18 @@ def reduce(
         concatenate=False,
         meta=_meta(x, len(planned.squeezed(planned.shape)), planned.result),
     )
+
+
+def _check_split(split_every: Any) -> None:
+    """Raise unless it is None, the parts of a join, or a mapping from axes to parts."""
+    given = split_every.values() if isinstance(split_every, dict) else (split_every,)
+    for each in given:
+        whole = isinstance(each, (int, np.integer)) and not isinstance(each, bool)
+        if split_every is not None and not (whole and each > 1):
+            raise ValueError(
+                "split_every: must be a number of parts, 2 or more, or a dict of them by axis, "
+                f"not {split_every!r}"
+            )
 
 
 def _split(x: Any, planned: Reduction) -> int:

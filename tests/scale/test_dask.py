@@ -218,6 +218,12 @@ def test_matrix_products_add_up_along_k(rng):
         (lambda x: gpuopt.add(x, x[:3]), ValueError, "do not broadcast together"),
         (lambda x: gpuopt.saxpy(x[0, 0], x, x), ValueError, "a: must be a number"),
         (lambda x: gpuopt.reduce(x.compute(), split_every=2), ValueError, "Dask arrays only"),
+        (lambda x: gpuopt.reduce(x, split_every=-1), ValueError, "split_every: .*2 or more"),
+        (
+            lambda x: gpuopt.reduce(x, split_every={0: "a"}),
+            ValueError,
+            "split_every: .*not {0: 'a'}",
+        ),
         (
             lambda x: gpuopt.reduce(x.map_blocks(np.ma.masked_array, meta=np.ma.array([[1.0]]))),
             TypeError,
