@@ -40,9 +40,9 @@ def test_ladder_prints_every_rung(device):
             assert figure in done.stdout
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int64", "float32", "float64"])
+@pytest.mark.parametrize("dtype", ["bool", "float32"])
 def test_ladder_takes_other_dtypes_and_operations(dtype):
-    op = "xor" if dtype in ("bool", "int64") else "min"
+    op = "xor" if dtype == "bool" else "min"
     done = run("ladder", "reduce", "--n", "1000", "--rounds", "1", "--dtype", dtype, "--op", op)
     assert done.returncode == 0, done.stderr
     assert f"{op} of 1,000 {dtype}" in done.stdout
