@@ -571,9 +571,9 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
     plan = blocks.call.plan;
     const uint64_t rows = plan->rows, columns = plan->columns;
     blocks.stream = cpu_streams(plan->items * size);
-    blocks.direct = size == PATCH_SIDE && !blocks.stream && plan->in_pitch * size % ALIASED &&
-                    plan->out_pitch * size % ALIASED;
-    const uint64_t longer = blocks.direct && plan->items * size >= APART_BYTES ? LONGER : 1;
+    blocks.direct = size == PATCH_SIDE && !blocks.stream && plan->in_pitch * size % ALIASED;
+    const bool apart = plan->items * size >= APART_BYTES && rows >= LONGER * side;
+    const uint64_t longer = blocks.direct && apart ? LONGER : 1;
     blocks.wide = side * (side / min_u64(side, rows)) / longer;
     blocks.tall = side * (side / min_u64(side, columns)) * longer;
     blocks.across = (columns - 1) / blocks.wide + 1;
