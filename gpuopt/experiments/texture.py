@@ -36,7 +36,7 @@ def sample(
     bits: int = 8,
     whole: float = 1.0,
 ) -> np.ndarray:
-    """Return what a texture object over a 2-D array gives.
+    """Return the values that a texture object over a 2-D array fetches.
 
     Parameters
     ----------
@@ -45,14 +45,14 @@ def sample(
     x, y : numpy.ndarray
         Coordinates of columns and rows, in texels: texel i reaches from i to i + 1.
     linear : bool
-        Between the four texels around (x - 0.5, y - 0.5), else the one that holds the point.
+        Interpolate between the four texels around (x - 0.5, y - 0.5); else take the texel that
+        contains the point.
     wrap : bool
-        Coordinates outside are taken modulo the array, else clamped to its edge.
+        Take coordinates outside modulo the array; else clamp them to its edge.
     bits : int
-        Bits of a weight's fraction: the hardware keeps 9 bits of a weight, 8 of them fraction.
-        With 52 the weights are exact.
+        Bits of a weight's fraction. The hardware keeps 8; with 52 the weights are exact.
     whole : float
-        Sum of the four weights, of as many bits: less than 1 for one of a volume's two planes.
+        Sum of the four weights: less than 1 for one of a volume's two planes.
 
     Returns
     -------
@@ -61,9 +61,8 @@ def sample(
 
     Notes
     -----
-    Source: CUDA C++ Programming Guide, "Texture Fetching", linear filtering; deck D3. How
-    the weights are rounded, each to as many bits and so that they add up, was measured on an H200
-    and an H100 (November 2026).
+    Source: CUDA C++ Programming Guide, "Texture Fetching", linear filtering; deck D3. The weights'
+    rounding, which keeps their sum, was measured on an H200 and an H100 (November 2026).
 
     Examples
     --------
@@ -126,8 +125,8 @@ def texture(n: int | None = None, *, device: str | None = None) -> Experiment:
         "wrap" and "filter", each by "load" (plain ones, for the filter with its arithmetic) and by
         "texture". On a GPU `seconds` and `bandwidth`, on a simulated one `transactions` of loads
         and stores, `texture_requests`, `texture_sectors` (of 16 bytes by two rows in a plane),
-        `texture_hit_rate` and `instructions`. The share is of what the first row of its kind
-        takes. `error` of the filtered rows: the largest difference from the filter's model, see
+        `texture_hit_rate` and `instructions`. The share is relative to the first row of the kind.
+        `error` of the filtered rows: the largest difference from the filter's model, see
         `sample`.
 
     Raises
@@ -135,7 +134,7 @@ def texture(n: int | None = None, *, device: str | None = None) -> Experiment:
     TypeError, ValueError
         An `n` that is no such power of two; a device that runs no kernels.
     VerificationError
-        A fetch gave something else than NumPy's model of it.
+        A fetched value differs from NumPy's model.
 
     Notes
     -----

@@ -34,7 +34,7 @@ def short_name(symbol: str) -> str:
 
 
 def _spellings(symbol: str) -> set[str]:
-    """Return all that may stand for a symbol, besides itself."""
+    """Return the names by which a symbol may be called, besides itself."""
     full = _plain(short_name(symbol))
     base = full[: _opening(full, "<>")] if full.endswith(">") else full
     scopes = [0, *(each.end() for each in re.finditer("::", base))]

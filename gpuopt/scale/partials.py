@@ -1,7 +1,7 @@
 """Reductions in parts: of chunks, blocks of files, devices or ranks, joined in their order.
 
-A part keeps more than the result's precision: sums are float64 pairs whose additions lose nothing
-to the first order (T. Dekker, 1971), so that the place of a cut hardly ever shows in a float32.
+A part has more precision than the result: sums are float64 pairs, whose additions are exact to the
+first order (T. Dekker, 1971). The position of a cut hardly ever changes a float32 result.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gpuopt.scale.links import Move, exchange, reshaped
 from gpuopt.util.float_state import in_default_float_state
 
 PART_BYTES = 8  # of a part of a result
-_WIDE = 512  # columns that are added alike in any rows; those of up to 64 are not
+_WIDE = 512  # columns; wider rows are added in one order in any layout
 
 _JOINS = {
     "min": np.minimum,
@@ -207,8 +207,8 @@ class Reduction:
     def _keeps_bits(self, chunk: np.ndarray) -> bool:
         """Return whether the bits of results do not depend on whether a chunk is contiguous.
 
-        Another process or a spill may make it so. Floating-point additions have another order where
-        narrow columns are contiguous.
+        A chunk becomes contiguous when it is sent to another process or spilled to disk. Narrow
+        contiguous columns are added in another order.
         """
         contiguous = chunk.flags.c_contiguous or chunk.flags.f_contiguous
         if contiguous or self.op not in ("sum", "mean", "prod") or kind_of(self._wide) not in "fc":

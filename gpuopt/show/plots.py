@@ -1,7 +1,7 @@
 """Plots with matplotlib: a roofline with kernels on it, a ladder's rungs.
 
-Made for a notebook's width and for black and white: what differs, differs in shape, hatching or
-line style, and is labelled in place. Labels are put where they cover nothing.
+Made for a notebook's width and for black and white: items differ in shape, hatching or line style
+and are labelled in place. Labels cover nothing.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ class _Labels:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
 
         canvas = ax.figure.canvas
-        if not hasattr(canvas, "get_renderer"):  # one for files alone: of the same size, and left
+        if not hasattr(canvas, "get_renderer"):  # it draws files only; Agg measures texts
             canvas = FigureCanvasAgg(ax.figure)
             canvas.draw()
             ax.figure.set_canvas(canvas)
-        ax.figure.canvas.draw()  # fixes where everything is
+        ax.figure.canvas.draw()  # fixes all positions
         self.renderer = canvas.get_renderer()
         self.inside = ax.get_window_extent(self.renderer)
         self.taken: list[Bbox] = []
@@ -283,7 +283,7 @@ def _name_ramps(
 
 
 def _write(ax: Axes, labels: _Labels, text: str, places: list[tuple[Any, dict[str, Any]]]) -> None:
-    """Write a text where it covers least, the first such place; nothing is left without a name."""
+    """Write a text at the first of the places where it covers least."""
     best: tuple[int, Any, list[Bbox]] | None = None
     for xy, options in places:
         label = ax.annotate(

@@ -16,7 +16,7 @@ SPREAD_MOST = 0.2  # of a quiet machine
 
 
 def busy(spreads: Iterable[float]) -> list[str]:
-    """Return a line about spreads that no quiet machine has, [] if there is none."""
+    """Return a warning about spreads that a quiet machine does not have, or an empty list."""
     wide = [each for each in spreads if each > SPREAD_MOST]
     if not wide:
         return []
@@ -35,7 +35,7 @@ def rate(value: float, unit: str) -> str:
 
 
 def window(roof: Roofline) -> tuple[float, float, float, float]:
-    """Return what a plot shows: intensities and rates from and to, powers of two around all."""
+    """Return a plot's limits of intensities and rates: powers of two around all points."""
     ridge, peak = roof.ridge(), roof.peak().rate
     placed = [each for each in roof.points if each.flops and each.bytes]
     fastest = max(each.rate for each in roof.ceilings if each.unit == "B/s")

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import ptx_directives
 
 READINGS = Path(__file__).parents[1] / "ptx" / "readings.ptx"
-ITEMS = {  # random floats; the reduction takes integers
+ITEMS = {  # number of random floats; the reduction reads integers
     "reduce": 1 << 18,
     "transpose": 512**2,
     "stencil1d": 1 << 18,
@@ -29,7 +29,7 @@ ITEMS = {  # random floats; the reduction takes integers
     "saxpy": 1 << 17,
     "matmul": 256**2,
 }
-SMALL = 1024  # what a rung takes that cannot take that many: one block of threads
+SMALL = 1024  # elements for rungs that are limited to one block
 COMPARED = [
     "global_load_requests",
     "global_load_sectors",

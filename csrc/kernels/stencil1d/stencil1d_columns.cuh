@@ -7,8 +7,8 @@
 
 namespace stencil1d {
 
-// Columns: adjacent threads have adjacent ones. A thread computes groups of adjacent outputs, whose
-// inputs, read again from the L1 cache, slide through its registers.
+// Adjacent threads compute adjacent columns. A thread computes groups of adjacent outputs; their
+// inputs come from the L1 cache and slide through its registers.
 template <class In, class Acc> struct column_items {
     const stencil<In, Acc> &s;
     const reflection ends;

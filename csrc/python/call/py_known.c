@@ -20,17 +20,17 @@ enum word {
 #undef WORD
 };
 
-/* Without `exchange` and `base`: gpuopt's own type. */
+/* A type of arrays: with `exchange`, with `base`, or gpuopt's own with neither. */
 struct known {
     PyObject *type, *library;
     const struct dl_exchange *exchange;
-    /* With it: DLPack's dtypes to NumPy's, NumPy's to the library's; make(shape, strides, dtype) on
-     * the current device; increment(array), when it is written. The last two may be None. */
+    /* With exchange: DLPack's dtypes to NumPy's, NumPy's to the library's; make(shape, strides,
+     * dtype) on the current device; increment(array), after a write. The last two may be None. */
     PyObject *dtypes, *to_dtype, *make, *increment;
-    /* Without: current_stream(device).ptr; base(shape, dtype), or, unless None, blank(base) and
+    /* With base: current_stream(device).ptr; base(shape, dtype), or, unless None, blank(base) and
      * then init(array, shape, dtype). */
     PyObject *base, *current_stream, *blank, *init;
-    bool tells_order; /* it has _c_contiguous, whose read costs less than strides */
+    bool tells_order; /* has _c_contiguous, which costs less to read than strides */
 };
 
 /* Entries are added, and never removed before the module is: readers need no lock. */

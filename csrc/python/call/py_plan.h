@@ -7,8 +7,8 @@
 enum { PY_SMALL_BYTES = 1 << 16 }; /* calls on the host this small keep the GIL */
 
 /* Runs a plan on the arguments of a call; in `operands` the arrays on devices are Views. Returns
- * NULL without an exception if a number does not fit the type of the arrays, or arrays on a device
- * lie otherwise: the general function is to run. */
+ * NULL without an exception if the general function has to run instead: a number does not fit the
+ * arrays' type, or an array on a device has another layout. */
 PyObject *py_plan_run(PyObject *plan, PyObject *const *arguments, PyObject *const *operands);
 int py_is_plan(const struct py_state *state, PyObject *object);
 

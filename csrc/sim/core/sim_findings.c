@@ -100,7 +100,7 @@ static void write_text(const struct sim_kernel *k, uint32_t pc, struct sim_findi
             *p = '?';
 }
 
-/* Tells a race from the side of its other access; both kinds of access are given as told. */
+/* Swaps the two accesses of a race, except their kinds. */
 static void swap_sides(const struct sim_kernel *k, uint32_t pc, struct sim_finding *f) {
     uint32_t block[3], thread[3];
     memcpy(block, f->block, sizeof block);
@@ -165,7 +165,7 @@ int sim_find(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc, uin
 
 /* ---- one finding for one mistake ---- */
 
-/* The finding of the highest rank tells a mistake. */
+/* A mistake is reported by its finding of the highest rank. */
 static int rank(const struct sim_found *f) {
     return f->finding.kind == SIM_FIND_IN_FLIGHT
                ? 2
@@ -240,7 +240,7 @@ void sim_findings_merge(struct sim_run *run) {
             found[kept] = found[i];
             found[kept++].finding.times =
                 found[i].finding.kind == SIM_FIND_GLOBAL_RACE && run->total_blocks > 1
-                    ? 0 /* it depends on the host's threads */
+                    ? 0 /* depends on the host's threads */
                     : found[i].kept;
         }
     run->found_count = kept;

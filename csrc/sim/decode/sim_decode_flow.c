@@ -10,7 +10,7 @@
 #include "sim_decode.h"
 #include "../ptx/sim_parser.h"
 
-#define ROUNDS_MOST 64 /* longer chains against the text's order are not followed */
+#define ROUNDS_MOST 64 /* passes over the text, for values that flow backwards in it */
 
 struct follow {
     struct sim_decoder *d;

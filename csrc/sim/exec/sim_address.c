@@ -15,9 +15,9 @@
 
 /* ---- forming addresses ---- */
 
-/* Addresses that wrap around form no groups: those of a group lie between its first and its last,
- * and all between the four at the ends of the first and the last group. With a 32-bit base the sum
- * wraps, as on hardware. */
+/* Groups do not wrap around: the addresses of one lie between its first and its last, and all
+ * addresses between the ends of the first and the last group. A 32-bit base wraps, as on hardware.
+ */
 #define STRIDE_MOST (1ll << 47)
 #define ADDRESS_MOST (1ull << 62)
 
@@ -96,7 +96,8 @@ WIDE static void span_wide(uint64_t *address, const void *base, int base32, uint
         _mm256_storeu_si256((__m256i *)(void *)address + i, all[i]);
         bits = _mm256_or_si256(bits, all[i]);
     }
-    /* the next lanes from registers: memory was written in other pieces */
+    /* Neighbours are read from registers: the stores above have another width, so that loads of
+     * them would wait. */
     const uint64_t first = (uint64_t)_mm_cvtsi128_si64(_mm256_castsi256_si128(all[0]));
     span->stride =
         (int64_t)((uint64_t)_mm_extract_epi64(_mm256_castsi256_si128(all[0]), 1) - first);
@@ -181,8 +182,8 @@ static struct sim_finding access_of(const struct sim_request *l) {
         .space = sim_space_name(l->space), .access = kind_name(l), .bytes = l->bytes};
 }
 
-/* Global memory. The argument from which the address was formed tells more than the allocation that
- * happens to be near. */
+/* Reports an address of global memory: prefers the argument from which it was computed to the
+ * nearest allocation. */
 static int nowhere(struct sim_request *l, uint32_t lane) {
     const uint64_t a = l->address[lane];
     const struct sim_run *run = l->w->run;

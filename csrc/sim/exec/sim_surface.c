@@ -13,7 +13,7 @@ static int surface_place(const struct sim_texture *t, const struct sim_insn *in,
                              (int64_t)t->layers - 1};
     const uint32_t unit = in->imm & SIM_SURF_TEXELS ? sim_texel_bytes(t) : 1;
     int64_t at[4] = {(int64_t)f->at[0] * unit, (int64_t)f->at[1], (int64_t)f->at[2],
-                     (uint16_t)f->layer}; /* of a layer an H100 reads 16 bits */
+                     (uint16_t)f->layer}; /* an H100 reads 16 bits of it */
     for (int i = 0; i < 4; i++) {
         if (at[i] >= 0 && at[i] <= most[i])
             continue;

@@ -115,7 +115,7 @@ static enum sim_status register_of_range(struct sim_parser *parser, const char *
     return SIM_OK;
 }
 
-/* A register or vector of registers by name; NULL: the name is another's. */
+/* A register or vector of registers by name; NULL: no register has this name. */
 static enum sim_status find_register(struct sim_parser *parser, const char *text, size_t length,
                                      struct sim_symbol **found) {
     struct sim_symbol *symbol = find_symbol(parser, text, length);
@@ -178,7 +178,7 @@ static enum sim_status whole_vector(struct sim_parser *parser, struct sim_operan
     return SIM_OK;
 }
 
-/* %tid, %ntid, ...: the number of its x; -1 if the name is another's. */
+/* %tid, %ntid, ...: the number of its x; -1 for any other name. */
 static int special_vector(const struct sim_token *token) {
     char name[32];
     if (token->length + 3 > sizeof name || token->text[0] != '%')

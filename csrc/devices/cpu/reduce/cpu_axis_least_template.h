@@ -1,9 +1,10 @@
 /* cpu_axis_least_template.h: the cores of min and argmin on one type. No include guard: the
- * including file defines TYPE, ITEM_TYPE, INDEX (an integer as wide as an element, so that loops
- * vectorize: an index within a run of at most BLOCK), HIGHEST, ENDS(x) (whether no other element
- * can change that result: none is less than the least integer, and none replaces a NaN), and, for
- * all integers or floats alike, IS_NAN(x), EXACT (equal elements are identical) and LOAD(x), an
- * element in the order of `key`.
+ * including file defines
+ *   TYPE, ITEM_TYPE, HIGHEST
+ *   INDEX     an integer as wide as an element, so that loops vectorize; it counts up to BLOCK
+ *   ENDS(x)   whether x is final: the least integer, or a NaN
+ * and, once for all integers and once for all floats,
+ *   IS_NAN(x), EXACT (equal elements are identical), LOAD(x) (an element in the order of `key`).
  */
 #define FOR(function) PASTED(function, TYPE)
 
