@@ -1,5 +1,4 @@
-/* demangle.h: names of C++ functions as programmers write them, by the C++ runtime that is there.
- */
+/* demangle.h: names of C++ functions as programmers write them, by the C++ runtime, if loaded. */
 #ifndef GPUOPT_DEMANGLE_H
 #define GPUOPT_DEMANGLE_H
 

@@ -76,7 +76,7 @@ long long host_cgroup_least(const char *cgroup_file, const char *mount, const ch
             snprintf(version_1, sizeof version_1, "%s/%s", mount, controllers);
             found = least_along(version_1, group, 1, at);
             least = found < least ? found : least;
-            /* a link where it has two names */
+            /* a controller of two names has a link */
             snprintf(version_1, sizeof version_1, "%s/%s", mount, controller);
             if (strcmp(controllers, controller) != 0)
                 found = least_along(version_1, group, 1, at);

@@ -259,7 +259,7 @@ static bool takes_wide(const struct ops_plan *plan) {
 }
 
 /* The host starts a graph in half of a kernel's time (TUNING.md H3, H5). A call that has repeated
- * this often probably repeats again; as many others at its place remove it. Without memory for a
+ * this often gets a graph, and loses it after as many other calls of its hash. Without memory for a
  * graph the kernels run directly. */
 static enum status run_repeated(struct ops_queue *queue, const struct ops_plan *plan) {
     struct ops_repeated *last = repeated_of(queue, plan);

@@ -84,7 +84,7 @@ def on_items(view: View) -> bool:
 
 
 def _conversion(given: np.dtype, wanted: np.dtype) -> AxisKernel:
-    """Return the work that converts each element."""
+    """Return the kernel that converts each element."""
     kind, to = kind_of(given), kind_of(wanted)
     if "c" in (kind, to) or (kind == "f" and to in "iu"):
         raise TypeError(

@@ -193,9 +193,9 @@ def _plan(a: Any, b: Any, variant: Any, out: Any, device: Any) -> _core.Plan | N
 
 
 def _is_numpys(head: tuple[str, str, str, str], device: Any) -> bool:
-    """Return whether NumPy runs a call without a named rung: on the cpu, whose rungs have floats.
+    """Return whether NumPy runs a call without a named rung: it does on the cpu.
 
-    The cpu's device is found by a dtype that its rungs have.
+    The cpu's rungs have floats only, so other dtypes find the device as float32.
     """
     family, op, name, _ = head
     known = name if name in FLOATS else "float32"

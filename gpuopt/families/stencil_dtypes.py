@@ -1,4 +1,4 @@
-"""Stencils of dtypes that no kernel has: of a wider dtype, of the same bits, or of both parts."""
+"""Stencils of dtypes without kernels, in a wider dtype, one of the same bits, or by both parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state in which NumPy computes for us: not the caller's, and without warnings."""
+"""NumPy's conversions in the default floating-point state, without warnings."""
 
 from __future__ import annotations
 

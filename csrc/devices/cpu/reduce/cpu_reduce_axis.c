@@ -200,9 +200,9 @@ static void copied_rows(const struct axis_functions *functions, const struct par
     }
 }
 
-/* The part's values: of columns of at most BLOCK elements, or of rows of at most leaf_of()
- * elements, unless values have indices, which count the part's elements. Returns true if no other
- * elements could change the only value. */
+/* Computes the part's values. Columns have at most BLOCK elements, rows at most leaf_of(), or any
+ * number if values have indices, which count the part's elements. Returns true if no other elements
+ * could change the only value. */
 static bool reduce_part(const struct axis_functions *functions, const struct part *part,
                         void *values) {
     const struct axis_core *core = functions->core;
@@ -220,7 +220,7 @@ static bool reduce_part(const struct axis_functions *functions, const struct par
 
 /* --- tasks */
 
-/* Converts indices among a part's rows to indices among all: it has row `group` of every `apart`.
+/* Converts indices among a part's rows, row `group` of every `apart`, to indices among all rows.
  * Rows before `mask` are counted from the end. */
 static void move_indices(const struct axis_functions *functions, void *values, uint64_t count,
                          uint64_t from, uint64_t apart, uint64_t group, int64_t mask) {
