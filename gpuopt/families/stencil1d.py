@@ -297,16 +297,23 @@ def _plan(
     device: Any,
 ) -> _core.Plan | None:
     """Plan a stencil on a host array; another axis than the last is copied to the end."""
-    if isinstance(a, (View, np.ndarray)) and stencil_dtypes.is_carried(a.dtype):
-        return None
     if isinstance(a, View):
+        if stencil_dtypes.is_carried(a.dtype):
+            return None
         return _resident(a, radius, weights, mode, cval, axis, origin, variant, out, block, device)
     if not isinstance(a, np.ndarray) or not (weights is None or isinstance(weights, np.ndarray)):
         return None
-    dtype = _native(a, "a", NUMBERS)
-    axis = stencil_axis(axis, a.ndim)
     window = window_of(radius, weights, mode, origin)
     weights = window.weights
+    carried = stencil_dtypes.is_carried(a.dtype)
+    if carried and (a.dtype.kind == "c" or a.nbytes > MOVED):
+        return None
+    if carried:
+        result = np.dtype(a.dtype.newbyteorder("=").name)
+        dtype, _, cval = stencil_dtypes.carrier_of(result, weights, cval)
+    else:
+        dtype = result = _native(a, "a", NUMBERS)
+    axis = stencil_axis(axis, a.ndim)
     head, given, beyond = _head(dtype, weights, mode, cval)
     there, back = _to_the_end(axis, a.ndim)
     moved = axis != a.ndim - 1
@@ -316,7 +323,7 @@ def _plan(
     made = (*turned[:-1], outputs)
     shape = tuple(made[k] for k in back)
     if out is not None:
-        check_out(out, shape, dtype)
+        check_out(out, shape, result)
     if moved and a.nbytes > MOVED:
         return None
     _core.call_kind(head, variant, block, device)
@@ -330,13 +337,20 @@ def _plan(
         taps = (2, first) if ready else (2, first, given, None, False, finite)
     size = 0 if weights is None else reached.width
     read = ([a] if in_place else []) + ([] if weights is None else [weights])
-    direct = out is not None and not moved and takes_result(out, dtype, read)
+    direct = out is not None and not moved and not carried and takes_result(out, dtype, read)
     steps = tuple(in_c_order(made, dtype)[k] for k in back)
     read_bytes = (math.prod(turned) * dtype.itemsize, size * given.itemsize)
     return kernel_plan(
         [(head, numbers, read_bytes, math.prod(made) * dtype.itemsize)],
         (items, taps),
-        (dtype, made, None, (shape, steps, 0) if moved else None, moved, False),
+        (
+            dtype,
+            made,
+            None,
+            (shape, steps, 0) if moved else None,
+            result if carried else moved,
+            False,
+        ),
         (variant, block, device),
         out=-1 if out is None else 8,
         direct=direct,

@@ -34,7 +34,8 @@ struct kernel {
     struct input inputs[OPS_INPUTS_MAX];
     PyArray_Descr *descr;
     struct layout made, view; /* the result as the last pass writes it, and as the caller gets it */
-    int viewed, copied;       /* there is a view; the caller gets a copy of it */
+    int viewed, copied;       /* there is a view; the caller gets a copy of it, */
+    PyArray_Descr *cast;      /* of this dtype; NULL: of the same */
     int out, direct;          /* the argument, or -1; the last pass writes to it */
     int factor;               /* the argument whose bits are the second number, or -1 */
     enum dtype factor_dtype;
@@ -140,13 +141,16 @@ static int read_layout(PyObject *shape, PyObject *strides, struct layout *layout
     return 0;
 }
 
-/* (dtype, shape, strides or None, view or None, copied, scalar); a view is (shape, strides, bytes).
- */
+/* (dtype, shape, strides or None, view or None, copied, scalar); a view is (shape, strides, bytes),
+ * copied is a bool or the copy's dtype. */
 static int read_result(PyObject *result, struct kernel *kernel) {
-    PyObject *shape, *strides, *view, *view_shape, *view_strides;
-    if (!PyArg_ParseTuple(result, "O&O!OOpp", PyArray_DescrConverter, &kernel->descr, &PyTuple_Type,
-                          &shape, &strides, &view, &kernel->copied, &kernel->scalar) ||
+    PyObject *shape, *strides, *view, *view_shape, *view_strides, *copied;
+    if (!PyArg_ParseTuple(result, "O&O!OOOp", PyArray_DescrConverter, &kernel->descr, &PyTuple_Type,
+                          &shape, &strides, &view, &copied, &kernel->scalar) ||
         read_layout(shape, strides, &kernel->made))
+        return -1;
+    kernel->copied = copied != Py_False;
+    if (kernel->copied && copied != Py_True && !PyArray_DescrConverter(copied, &kernel->cast))
         return -1;
     kernel->viewed = view != Py_None;
     if (!kernel->viewed)
@@ -298,6 +302,7 @@ static void plan_dealloc(struct plan *self) {
             Py_XDECREF((PyObject *)self->kernel->inputs[k].convert);
         }
         Py_XDECREF((PyObject *)self->kernel->descr);
+        Py_XDECREF((PyObject *)self->kernel->cast);
         PyMem_Free(self->kernel->calls);
         PyMem_Free(self->kernel);
     }
@@ -515,7 +520,11 @@ static PyObject *deliver(struct py_state *state, const struct kernel *kernel,
         return failed ? NULL : Py_NewRef(out);
     }
     if (kernel->copied) {
-        PyArrayObject *copy = (PyArrayObject *)PyArray_NewCopy(found, NPY_CORDER);
+        Py_XINCREF((PyObject *)kernel->cast);
+        PyArrayObject *copy =
+            (PyArrayObject *)PyArray_NewLikeArray(found, NPY_CORDER, kernel->cast, 0);
+        if (copy && py_copy(state, copy, found))
+            Py_CLEAR(copy);
         Py_DECREF((PyObject *)found);
         found = copy;
     }
