@@ -393,8 +393,8 @@ def _stencil1d(
     a = inout.array_in(a, "a")
     if stencil_dtypes.is_carried(a.dtype):
         taps = window_of(radius, weights, mode, origin).weights
-        how |= {"axis": axis, "device": device}
-        return stencil_dtypes.on_host(stencil1d, a, taps, cval, out, **how)
+        axis = stencil_axis(axis, a.ndim)
+        return stencil_dtypes.on_host(stencil1d, a, taps, cval, axis, out, device=device, **how)
     _native(a, "a", NUMBERS)
     axis = stencil_axis(axis, a.ndim)
     there, back = _to_the_end(axis, a.ndim)

@@ -19,6 +19,7 @@ _WIDER = {
 }  # fmt: skip
 _SAME_BITS = {"uint32": "int32", "uint64": "int64"}
 _PARTS = {"complex64": "float32", "complex128": "float64"}
+_SHORT = 1 << 14  # bytes of complex arrays whose parts are computed together
 CARRIED = (*_WIDER, *_SAME_BITS, *_PARTS)
 
 
@@ -52,23 +53,33 @@ def carrier_of(dtype: np.dtype, weights: Any, cval: Any) -> Carrier:
 
 
 def on_host(
-    stencil: Callable[..., Any], a: np.ndarray, weights: Any, cval: Any, out: Any, **how: Any
+    stencil: Callable[..., Any],
+    a: np.ndarray,
+    weights: Any,
+    cval: Any,
+    axis: int,
+    out: Any,
+    **how: Any,
 ) -> np.ndarray:
     """Run a stencil on a host array of a carried dtype."""
     dtype = np.dtype(a.dtype.newbyteorder("=").name)
     carrier, same_bits, beyond = carrier_of(dtype, weights, cval)
     how["weights"] = weights
-    if dtype.kind == "c":
-        parts = _parts_of(cval)
-        real, imag = (
-            stencil(part, cval=c, **how) for part, c in zip((a.real, a.imag), parts, strict=True)
-        )
+    alike = how["mode"] != "constant" or (not isinstance(cval, complex) and cval == 0)
+    if dtype.kind == "c" and alike and (axis < a.ndim - 1 or a.nbytes <= _SHORT):
+        both = np.ascontiguousarray(a, dtype).view(carrier).reshape(*a.shape, 2)
+        wide = stencil(both, axis=axis, cval=0, **how)
+        found = wide.view(dtype).reshape(wide.shape[:-1])
+    elif dtype.kind == "c":
+        parts = zip((a.real, a.imag), _parts_of(cval), strict=True)
+        real, imag = (stencil(part, cval=c, axis=axis, **how) for part, c in parts)
         found = np.empty(real.shape, dtype)
         found.real, found.imag = real, imag
     elif same_bits:
-        found = stencil(a.astype(dtype, copy=False).view(carrier), cval=beyond, **how).view(dtype)
+        bits = a.astype(dtype, copy=False).view(carrier)
+        found = stencil(bits, cval=beyond, axis=axis, **how).view(dtype)
     else:
-        wide = stencil(a.astype(carrier), cval=beyond, **how)
+        wide = stencil(a.astype(carrier), cval=beyond, axis=axis, **how)
         with np.errstate(invalid="ignore", over="ignore"):
             found = wide.astype(dtype)
     if out is None:
