@@ -375,26 +375,25 @@ static int is_finite(PyArrayObject *array) {
     return 1;
 }
 
+/* A copy as another dtype, or NULL for the same. */
+static PyArrayObject *copy_as(struct py_state *state, PyArrayObject *array, NPY_ORDER order,
+                              PyArray_Descr *descr) {
+    Py_XINCREF((PyObject *)descr);
+    PyArrayObject *copy = (PyArrayObject *)PyArray_NewLikeArray(array, order, descr, 0);
+    if (copy && py_copy(state, copy, array))
+        Py_CLEAR(copy);
+    return copy;
+}
+
 /* A copy of an argument as the input's dtype: in C order of its axes, or in its own order. */
 static PyArrayObject *converted(struct py_state *state, const struct input *input,
                                 PyArrayObject *array) {
-    PyArrayObject *copy = NULL;
-    Py_INCREF((PyObject *)input->convert);
-    if (input->axes) {
-        PyArray_Dims order = {(npy_intp *)(uintptr_t)input->order, input->axes};
-        PyArrayObject *turned = (PyArrayObject *)PyArray_Transpose(array, &order);
-        if (turned)
-            copy = (PyArrayObject *)PyArray_NewLikeArray(turned, NPY_CORDER, input->convert, 0);
-        else
-            Py_DECREF((PyObject *)input->convert);
-        if (copy && py_copy(state, copy, turned))
-            Py_CLEAR(copy);
-        Py_XDECREF((PyObject *)turned);
-        return copy;
-    }
-    copy = (PyArrayObject *)PyArray_NewLikeArray(array, NPY_KEEPORDER, input->convert, 0);
-    if (copy && py_copy(state, copy, array))
-        Py_CLEAR(copy);
+    if (!input->axes)
+        return copy_as(state, array, NPY_KEEPORDER, input->convert);
+    PyArray_Dims order = {(npy_intp *)(uintptr_t)input->order, input->axes};
+    PyArrayObject *turned = (PyArrayObject *)PyArray_Transpose(array, &order);
+    PyArrayObject *copy = turned ? copy_as(state, turned, NPY_CORDER, input->convert) : NULL;
+    Py_XDECREF((PyObject *)turned);
     return copy;
 }
 
@@ -520,11 +519,7 @@ static PyObject *deliver(struct py_state *state, const struct kernel *kernel,
         return failed ? NULL : Py_NewRef(out);
     }
     if (kernel->copied) {
-        Py_XINCREF((PyObject *)kernel->cast);
-        PyArrayObject *copy =
-            (PyArrayObject *)PyArray_NewLikeArray(found, NPY_CORDER, kernel->cast, 0);
-        if (copy && py_copy(state, copy, found))
-            Py_CLEAR(copy);
+        PyArrayObject *copy = copy_as(state, found, NPY_CORDER, kernel->cast);
         Py_DECREF((PyObject *)found);
         found = copy;
     }
@@ -596,15 +591,11 @@ static PyObject *run_cast(struct py_state *state, const struct cast *cast,
     PyArrayObject *from = (PyArrayObject *)PyArray_Newshape(
         (PyArrayObject *)arguments[cast->argument], &shape, NPY_CORDER); /* a view */
     PyArrayObject *to = NULL;
-    if (from && cast->out >= 0) {
-        to = (PyArrayObject *)Py_NewRef(arguments[cast->out]);
-    } else if (from) {
-        Py_INCREF((PyObject *)cast->descr);
-        to = (PyArrayObject *)PyArray_NewLikeArray(from, NPY_KEEPORDER, cast->descr, 0);
-    }
     const float_state before = float_state_enter();
-    if (to && py_copy(state, to, from))
-        Py_CLEAR(to);
+    if (from && cast->out < 0)
+        to = copy_as(state, from, NPY_KEEPORDER, cast->descr);
+    else if (from && !py_copy(state, (PyArrayObject *)arguments[cast->out], from))
+        to = (PyArrayObject *)Py_NewRef(arguments[cast->out]);
     PyObject *zero = to && cast->adds_zero ? PyLong_FromLong(0) : NULL;
     if (to && cast->adds_zero)
         replace((PyObject **)&to, zero ? PyNumber_InPlaceAdd((PyObject *)to, zero) : NULL);
