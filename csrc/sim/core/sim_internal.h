@@ -308,7 +308,7 @@ void sim_select(int wide, void *d, const void *a, const void *b, uint32_t mask, 
 
 /* Instructions of whole warps that have a result; sim_exec_warp.c has a function for each. Like
  * WARPSYNC, they wait for the lanes of their member mask. */
-#define SIM_WARP_OPS(X) X(SHFL) X(VOTE) X(MATCH) X(REDUX) X(ELECT) X(MOVMATRIX)
+#define SIM_WARP_OPS(X) X(SHFL) X(VOTE) X(MATCH) X(REDUX) X(ELECT) X(MOVMATRIX) X(MATRIX) X(MMA)
 #define SIM_WARP_CASE(id) SIM_OP_##id : case
 #define SIM_WARP_CASES SIM_WARP_OPS(SIM_WARP_CASE) SIM_OP_WARPSYNC /* case SIM_WARP_CASES: */
 
@@ -404,7 +404,9 @@ enum sim_atomic {
     SIM_ATOMICS(SIM_X)
 #undef SIM_X
 };
-enum { SIM_LD_PLAIN, SIM_LD_COMPARED }; /* struct sim_statement's `compared` */
+/* struct sim_statement's `compared`; from the last on, rows of matrices, each of 8 lanes */
+enum { SIM_LD_PLAIN, SIM_LD_COMPARED, SIM_LD_ROWS };
+enum { SIM_MMA_TALL = 1, SIM_MMA_SAT = 2, SIM_MMA_SIGNED_A = 4, SIM_MMA_SIGNED_B = 8 };
 enum { SIM_CALL_DIRECT, SIM_CALL_INDIRECT };
 enum { SIM_SHFL_UP, SIM_SHFL_DOWN, SIM_SHFL_BFLY, SIM_SHFL_IDX };
 enum { SIM_VOTE_ALL, SIM_VOTE_ANY, SIM_VOTE_UNI, SIM_VOTE_BALLOT };

@@ -122,11 +122,14 @@ int sim_find_lane(const struct sim_decoder *d, unsigned *mods); /* row of d->m; 
 #define SIM_DECODERS(X)                                                                            \
     X(ld) X(st) X(atom) X(cvta) X(isspacep) X(mapa) X(createpolicy) X(cp) X(mbarrier) X(tex)       \
     X(surface) X(query)                                                                            \
-    X(cvt) X(setp) X(set) X(selp) X(predicate) X(mov) X(carry)
+    X(cvt) X(setp) X(set) X(selp) X(predicate) X(mov) X(carry) X(ldmatrix) X(mma)
 /* clang-format on */
 #define SIM_X(name) enum sim_status sim_decode_##name(struct sim_decoder *d);
 SIM_DECODERS(SIM_X)
 #undef SIM_X
+/* Begins a load of matrices' rows; kind: SIM_LD_ROWS + their number. */
+enum sim_status sim_decode_rows(struct sim_decoder *d, const struct sim_operand *address,
+                                unsigned kind, struct sim_insn *in);
 int sim_shown(struct sim_name name); /* length that an error text shows of a name */
 enum sim_status sim_unsupported(struct sim_decoder *d);
 enum sim_status sim_operands(struct sim_decoder *d, uint32_t least, uint32_t most);

@@ -158,6 +158,16 @@ static enum sim_status begin_access(struct sim_decoder *d, enum sim_op op, unsig
     return memory_operand(d, &d->s->operands[address], in);
 }
 
+enum sim_status sim_decode_rows(struct sim_decoder *d, const struct sim_operand *address,
+                                unsigned kind, struct sim_insn *in) {
+    *in = (struct sim_insn){
+        .op = SIM_OP_LD, .type = SIM_T_B32, .vec = 4, .dsize = 4, .sub = (uint8_t)kind};
+    const enum sim_status status = memory_operand(d, address, in);
+    if (!status && in->space != SIM_S_SHARED && in->space != SIM_S_GENERIC)
+        return sim_malformed(d, "the rows of a matrix lie in shared memory");
+    return status;
+}
+
 enum sim_status sim_decode_ld(struct sim_decoder *d) {
     struct sim_insn in;
     const struct sim_operand *o = d->s->operands;

@@ -535,6 +535,8 @@ static const struct {
     {"activemask", decode_activemask},
     {"elect", decode_elect},
     {"movmatrix", decode_movmatrix},
+    {"ldmatrix", sim_decode_ldmatrix},
+    {"mma", sim_decode_mma},
     {"bar", decode_bar},
     {"barrier", decode_bar},
     {"fence", decode_fence},

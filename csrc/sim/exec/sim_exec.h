@@ -29,6 +29,11 @@ void sim_exec_carry(const struct sim_insn *in, uint32_t mask, uint8_t *regs);
 /* ---- sim_exec_warp.c ---- */
 uint32_t sim_exec_members(const struct sim_insn *in, uint32_t mask, const uint8_t *regs,
                           uint32_t *same);
+/* sim_exec_matrix.c */
+void sim_exec_matrix(const struct sim_run *run, const struct sim_insn *in, uint32_t mask,
+                     uint8_t *regs);
+void sim_exec_mma(const struct sim_run *run, const struct sim_insn *in, uint32_t mask,
+                  uint8_t *regs);
 int sim_exec_warp_wide(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
                        uint32_t mask, uint32_t members, uint8_t *regs);
 int sim_exec_joined(struct sim_worker *w, struct sim_warp *warp, const struct sim_split *split,

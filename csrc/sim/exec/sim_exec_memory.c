@@ -368,6 +368,10 @@ int sim_exec_load(struct sim_worker *w, struct sim_warp *warp, const struct sim_
                   uint32_t mask, uint8_t *regs, uint32_t local_base) {
     struct sim_request l;
     int failed;
+    if (SIM_UNLIKELY(in->sub >= SIM_LD_ROWS)) /* the other lanes' addresses have no meaning */
+        mask &= SIM_FULL >> (SIM_LANES - 8u * (in->sub - SIM_LD_ROWS));
+    if (!mask)
+        return 0;
     sim_request_begin(&l, w, warp, in, mask, regs, local_base, SIM_ACCESS_LOAD);
     sim_request_addresses(&l, in->a, in->dst2, in->imm);
     switch (in->space) {

@@ -168,6 +168,12 @@ static void wide_MOVMATRIX(const struct wide *x) {
     }
 }
 
+static void wide_MATRIX(const struct wide *x) {
+    sim_exec_matrix(x->w->run, x->in, x->mask, x->regs);
+}
+
+static void wide_MMA(const struct wide *x) { sim_exec_mma(x->w->run, x->in, x->mask, x->regs); }
+
 /* Returns the member mask of the first active lane; *same receives the active lanes that name the
  * same mask: each tile of a warp has its own. */
 uint32_t sim_exec_members(const struct sim_insn *in, uint32_t mask, const uint8_t *regs,
@@ -244,7 +250,8 @@ int sim_exec_joined(struct sim_worker *w, struct sim_warp *warp, const struct si
     for (uint32_t s = 0; s < warp->split_count; s++)
         if (sim_split_frame(&warp->splits[s])->base != base)
             apart |= sim_split_mask(&warp->splits[s]) & mask;
-    if (!apart || in->op == SIM_OP_WARPSYNC) {
+    /* The fragments of matrices have more operands than the area; .aligned admits one caller. */
+    if (!apart || in->op == SIM_OP_WARPSYNC || in->op == SIM_OP_MATRIX || in->op == SIM_OP_MMA) {
         return sim_exec_warp_wide(w, warp, in, mask, members, warp->regs + base);
     }
     struct sim_insn here = *in;

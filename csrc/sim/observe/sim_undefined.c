@@ -131,11 +131,9 @@ static unsigned missing_of(const struct value *from, uint32_t lane) {
 
 /* The lane was defined before. */
 static void set_missing(struct value *to, uint32_t lane, unsigned missing, unsigned bytes) {
-    if (!missing)
-        return;
     if (missing == all_bytes(bytes)) {
         to->lanes |= 1u << lane;
-    } else {
+    } else if (missing) {
         to->partly |= 1u << lane;
         to->missing[lane] = (uint8_t)missing;
     }
@@ -324,10 +322,9 @@ static void rearrange(const struct watch *s, const uint32_t *sources, int count,
     }
     define(s, s->in->dst, made.lanes, made.computed, made.origin);
     for (uint32_t m = made.partly; m; m &= m - 1) {
-        const uint32_t lane = (uint32_t)__builtin_ctz(m);
         struct value *result = &s->values[s->in->dst / 4];
         result->origin = made.origin;
-        set_missing(result, lane, made.missing[lane], bytes);
+        set_missing(result, (uint32_t)__builtin_ctz(m), made.missing[__builtin_ctz(m)], bytes);
     }
 }
 
@@ -502,6 +499,23 @@ static int textures(const struct watch *s) {
     return 0;
 }
 
+static int warp_wide(const struct watch *s) {
+    const struct sim_insn *in = s->in;
+    if (in->op != SIM_OP_MATRIX && in->op != SIM_OP_MMA) {
+        define(s, in->dst2, 0, 0, 0);
+        if (in->op != SIM_OP_SHFL) /* sim_undefined_shuffle() follows */
+            define(s, in->dst, 0, 0, 0);
+        return 0;
+    }
+    const uint32_t *slots = &s->w->run->kernel->extra[in->ext];
+    for (uint32_t i = 0; i < in->b; i++) /* their elements go to other lanes */
+        if (use(s, slots[i], SIM_FULL))
+            return 1;
+    for (uint32_t i = in->b; i < in->c; i++)
+        define(s, slots[i], 0, 0, 0);
+    return 0;
+}
+
 static int instruction(const struct watch *s) {
     const struct sim_insn *in = s->in;
     const uint32_t sources[] = {in->a, in->b, in->c, in->e};
@@ -548,10 +562,7 @@ static int instruction(const struct watch *s) {
     case SIM_OP_TEX:
         return textures(s);
     case SIM_WARP_CASES:
-        define(s, in->dst2, 0, 0, 0);
-        if (in->op != SIM_OP_SHFL) /* sim_undefined_shuffle() follows */
-            define(s, in->dst, 0, 0, 0);
-        return 0;
+        return warp_wide(s);
     case SIM_OP_ACTIVEMASK:
     case SIM_OP_BAR:
     case SIM_OP_MBAR:
@@ -610,7 +621,7 @@ void sim_undefined_store(const struct sim_request *l) {
         for (uint32_t m = l->mask & (value->lanes | value->partly); m; m &= m - 1) {
             const uint32_t lane = (uint32_t)__builtin_ctz(m);
             const uint64_t at = l->address[lane] + (uint64_t)v * each;
-            const unsigned missing = missing_of(value, lane) & all_bytes(each);
+            const unsigned missing = missing_of(value, lane);
             for (unsigned i = 0, end; i < each; i = end + 1) { /* runs of missing bytes */
                 for (end = i; end < each && missing >> end & 1;)
                     end++;
@@ -675,7 +686,6 @@ int sim_undefined_start(struct sim_worker *w, struct sim_warp *warp) {
     return 0;
 }
 
-/* These lanes enter a frame at the offset of an earlier one. */
 int sim_undefined_frame(struct sim_worker *w, struct sim_warp *warp, uint64_t base, uint64_t bytes,
                         uint32_t mask) {
     if (!fit(w, warp))
