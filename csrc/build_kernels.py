@@ -6,10 +6,10 @@ The result is a folder with
   architecture, as xz streams of some kernels each;
 * images.def: the table of all, which csrc/image.c includes.
 
-PTX for compute_75 serves the simulated GPU, which reads its line numbers, and old GPUs; PTX for
-compute_90 is what the driver compiles on newer GPUs that no machine code is for. An sdist carries
-kernels.xz under csrc/kernels/prebuilt, with a hash of all that it depends on; where the hash is
-right, no nvcc is needed.
+The driver compiles the PTX on GPUs that no machine code is for, and simulated GPUs run it, with its
+line numbers: that for compute_90 on GPUs of 9.0 and newer, that for compute_75 on all others. An
+sdist carries kernels.xz under csrc/kernels/prebuilt, with a hash of all that it depends on; where
+the hash is right, no nvcc is needed.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-from split_ptx import Archive, module, split
+from split_ptx import Archive, module, split, without_lines
 
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parent
@@ -40,10 +40,10 @@ PREBUILT = KERNELS / "prebuilt"
 ALL = ("75", "80", "86", "89", "90", "100", "110", "120")
 FRONT_ENDS = (75, 80, 90)  # compute capabilities at which the kernels' source chooses otherwise
 LEAST = 75
-# The PTX version that the target's kernels need, and the options of their compilation. Drivers from
-# CUDA 12.4 on read 8.4. Instructions need 6.5 (mma.m16n8k8) and 8.0 (mbarrier, bulk copies), and
-# the transpose's .pragma "used_bytes_mask" needs 8.3.
-PTX_TARGETS = {75: ("8.3", ["-lineinfo"]), 90: ("8.3", [])}
+# The PTX version that the target's kernels need. Drivers from CUDA 12.4 on read 8.4. Instructions
+# need 6.5 (mma.m16n8k8) and 8.0 (mbarrier, bulk copies), and the transpose's .pragma
+# "used_bytes_mask" needs 8.3.
+PTX_TARGETS = {75: "8.3", 90: "8.3"}
 LEAST_TOOLKIT = (13, 0)
 CUDA_HEADERS = ["nvidia-cuda-runtime==13.0.96"]
 CUDA_WHEELS = [
@@ -402,7 +402,7 @@ class Compiler:
         With newer_only, kernels that do not differ from compute_75's are left out.
         """
         output = self.folder / f"{source.stem}.{front}.ptx"
-        line_info = PTX_TARGETS.get(int(front) if front.isdigit() else 0, ("", []))[1]
+        line_info = ["-lineinfo"] if front in map(str, PTX_TARGETS) else []
         options = [*NVCC_OPTIONS, "--ptx", *line_info, f"-arch=compute_{front}"]
         options += ["-DGPUOPT_NEWER_ONLY"] if newer_only else []
 
@@ -491,7 +491,7 @@ def assemble(pool, compiler, texts, table, codes):
     ]
 
     def make(number, stem, code):
-        common, kernels = split(texts[stem, front_end(code)], PTX_TARGETS[LEAST][0])
+        common, kernels = split(texts[stem, front_end(code)], PTX_TARGETS[LEAST])
         text = module(common, [kernels[name] for name in names[number]])
         return compiler.machine_code(names[number][0], text, code)
 
@@ -532,7 +532,7 @@ def archive(texts, preset=PRESET):
             target: split(texts[stem, str(target)], version)
             if (stem, str(target)) in texts
             else ("", {})
-            for target, (version, _) in PTX_TARGETS.items()
+            for target, version in PTX_TARGETS.items()
         }
         rows = packed.add(*(common for common, _ in parts.values()))
         image, room = [stem, [row if row[-1] else none for row in rows]], 0
@@ -541,7 +541,7 @@ def archive(texts, preset=PRESET):
             raise Failure(f"{stem}.cu has a kernel for newer GPUs alone; give it an older form")
         for name, parts in sorted(first.items()):
             text, other = "".join(parts), "".join(newer.get(name, ())) or None
-            same = other is None or other == re.sub(r"(?m)^\t\.loc\t.*\n", "", text)
+            same = other is None or without_lines(other) == without_lines(text)
             rows = [*packed.add(text), none] if same else packed.add(text, other)
             if len(text) > room:
                 table["images"].append(image)

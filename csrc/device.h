@@ -48,7 +48,7 @@ struct image_chunk {
 
 /* The virtual architectures whose PTX is embedded. */
 enum ptx_target {
-    PTX_75, /* with line numbers: for the simulated GPU, and GPUs below 9.0 */
+    PTX_75, /* for GPUs below 9.0, simulated ones too */
     PTX_90, /* only of kernels whose source depends on the architecture */
     PTX_TARGETS
 };
@@ -82,7 +82,8 @@ size_t gpuopt_archive_bytes(size_t *machine_code);
 
 /* Finds the kernel of a symbol. */
 enum status gpuopt_kernel_of(const char *symbol, const struct image_kernel **kernel);
-/* Returns the target from which to compile a kernel for a compute capability (90 for 9.0). */
+/* Returns the target whose PTX a GPU of a compute capability compiles (90: 9.0), or runs if it is
+ * simulated. */
 enum ptx_target gpuopt_ptx_target(const struct image_kernel *kernel, int compute_capability);
 /* Returns one kernel's PTX as a module of its own, with a NUL at its end; the caller frees it. */
 enum status gpuopt_kernel_ptx(const struct image_kernel *kernel, enum ptx_target target,

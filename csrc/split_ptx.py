@@ -51,6 +51,11 @@ def module(common, kernels):
     A function that several of them call stands in it once, before the first of them.
     """
     text = common + "".join(dict.fromkeys(part for parts in kernels for part in parts))
+    return without_lines(text)
+
+
+def without_lines(text):
+    """Return a text without its line information."""
     return re.sub(r"(?m)^\s*\.(?:loc|file)\s.*\n", "", text)
 
 

@@ -359,7 +359,9 @@ static enum status embedded_module(struct sim_queue *queue, const char *symbol,
     if (!*kept) {
         char *text;
         size_t bytes;
-        if ((status = gpuopt_kernel_ptx(kernel, PTX_75, &text, &bytes)))
+        const int capability = (int)sim_gpu_preset(queue->gpu)->cc;
+        const enum ptx_target target = gpuopt_ptx_target(kernel, capability);
+        if ((status = gpuopt_kernel_ptx(kernel, target, &text, &bytes)))
             return status;
         sim_module_load(queue->gpu, text, bytes, kept, &error);
         free(text);

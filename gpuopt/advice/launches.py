@@ -212,7 +212,8 @@ def _loops_over_memory(evidence: Evidence) -> bool:
     """Tell whether a thread's loads are those of a loop over global memory."""
     for block in evidence.blocks[:1]:
         for site in block.sites:
-            if site.space == "global" and site.count / block.warps >= 8:
+            copied = "bulk" in site.op.name  # by one thread, in one instruction
+            if site.space == "global" and site.count / block.warps >= 8 and not copied:
                 return True
     return False
 

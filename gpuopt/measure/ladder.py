@@ -266,16 +266,16 @@ def _count(
         if measured.family == "matmul" and (code := own_machine(kernel, 0)):
             row.compiled_registers = code.registers
         row.algorithm_bytes = bench.bytes(rung.variant, _block(rung, measured.block))
-        row.predicted, row.bound = _predicted(counted)
+        row.predicted, row.bound, row.unpredicted = _predicted(counted)
         if measured.deck and device == f"sim:{measured.deck[0].lower()}":
             row.predicted_deck = _predicted_deck(case, rung, measured.block, device)
         measured.rows.append(row)
 
 
-def _predicted(counted: Profile) -> tuple[float, str]:
-    """Return the predicted seconds and their bound; 0 and "" where the model has no answer."""
+def _predicted(counted: Profile) -> tuple[float, str, str]:
+    """Return the predicted seconds and their bound, or 0, "" and why the model has no answer."""
     told = counted.predicted(how="graph")  # as `_time` measures
-    return (told.seconds, told.bound) if told.bound else (0.0, "")
+    return (told.seconds, told.bound, "") if told.bound else (0.0, "", told.note)
 
 
 def _predicted_deck(case: Case, rung: Rung, block: int | None, device: str) -> float:
@@ -333,5 +333,5 @@ def _count_beside(measured: Ladder, seed: int, predicted: bool, progress: Progre
             continue  # a rung that cannot take so few items, or what the simulated GPU lacks
         _verify(case, row.rung, row.counted.result)
         if predicted:
-            row.predicted, row.bound = _predicted(row.counted)
+            row.predicted, row.bound, row.unpredicted = _predicted(row.counted)
     measured.counted_title = f"{case.title}, on a {describe_device(device).description}"

@@ -42,6 +42,8 @@ class LadderRow:
         deck's own GPU, of the deck's listing; 0 where there is none. They are no measurements.
     bound : str
         The resource that bounds the prediction.
+    unpredicted : str
+        Why there is no prediction; "" where there is one, or none was wanted.
     """
 
     rung: Rung
@@ -55,6 +57,7 @@ class LadderRow:
     predicted: float = 0.0
     predicted_deck: float = 0.0
     bound: str = ""
+    unpredicted: str = ""
 
 
 @dataclass

@@ -13,7 +13,6 @@ from gpuopt.catalog.deck import KINDS, printed
 from gpuopt.catalog.rungs import Rung, rungs
 from gpuopt.observe.counters import Counters, unit_of
 from gpuopt.observe.machine import PTXAS_OLDEST
-from gpuopt.observe.profile import Profile
 from gpuopt.show import sentences
 from gpuopt.show.measured import Ladder, LadderRow
 from gpuopt.show.terminal import busy
@@ -186,18 +185,11 @@ def _predictions(measured: Ladder) -> list[str]:
         return []
     wide = _wide(measured)
     missing = [
-        f"{label(row.rung):<{wide}}{row.counted.predicted().note}"
-        for row in measured.rows
-        if not row.predicted and _is_recorded(row.counted)
+        f"{label(row.rung):<{wide}}{row.unpredicted}" for row in measured.rows if row.unpredicted
     ]
     missing = ["", "no prediction:", *missing] if missing else []
     shown = ["", *table.lines(), *missing, ""]
     return [_BESIDE, *shown] if measured.timed else [_PREDICTED, *shown, *_kinds(measured)]
-
-
-def _is_recorded(counted: Profile) -> bool:
-    """Return whether the counters come from a run, not from a file."""
-    return all(each.statements for each in counted.launches)
 
 
 _RESIDENT = (

@@ -332,7 +332,7 @@ def test_the_archive_holds_every_text_as_it_was(build):
 
     kernels = {name: rows for name, _, rows in table["kernels"]}
     for target, number in ((75, 0), (90, 1)):
-        common, split = build.split(texts["one", str(target)], build.PTX_TARGETS[target][0])
+        common, split = build.split(texts["one", str(target)], build.PTX_TARGETS[target])
         for name, text in split.items():
             assert text_of(kernels[name][number]) == "".join(text)
         assert text_of(table["images"][0][1][number]) == common

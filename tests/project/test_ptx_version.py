@@ -56,7 +56,7 @@ def test_old_ptxas_assembles_every_kernel(target, tmp_path):
 
 @pytest.mark.parametrize("target", PTX_TARGETS)
 def test_every_kernel_names_the_target_and_its_version(target):
-    version = PTX_TARGETS[target][0]
+    version = PTX_TARGETS[target]
     assert tuple(map(int, version.split("."))) <= (8, 4), "drivers of CUDA 12.4 read PTX 8.4"
     for kernel in _core.kernels():
         text = _core.kernel_ptx(kernel, target)
