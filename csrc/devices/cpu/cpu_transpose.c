@@ -29,7 +29,8 @@ enum {
     TILE_BYTES = 128,     /* of a tile's row: two cache lines */
     POLL_ITEMS = 1 << 20, /* moved between two polls, even if each misses every cache */
     SMALL = 1 << 14,      /* elements of matrices that a thread processes whole */
-    BYTES_PER_NS = 6,     /* of a matrix by one thread, estimated */
+    BYTES_PER_NS = 6,     /* of a matrix by one thread, estimated, */
+    ITEMS_PER_NS = 2,     /* or this many elements, if that is faster */
     TINY = 64,            /* elements of a tiny matrix, at most; */
     TINY_ROW = 16,        /* tiny matrices in a row, at least; */
     TINY_BYTES = 8192,
@@ -179,7 +180,9 @@ static void copy_rows(const void *state, uint64_t task, struct cpu_worker *worke
 }
 
 static int threads_for(const struct transpose_call *call) {
-    return cpu_team_threads((double)call->plan->items * (double)call->mover->size / BYTES_PER_NS);
+    const double items = (double)call->plan->items, bytes = items * (double)call->mover->size;
+    const double narrow = bytes / BYTES_PER_NS, wide = items / ITEMS_PER_NS;
+    return cpu_team_threads(narrow < wide ? narrow : wide);
 }
 
 static enum status cpu_copy(struct device *device, const struct transpose_call *call,

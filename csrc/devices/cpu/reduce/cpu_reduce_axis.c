@@ -45,7 +45,7 @@ enum {
     LONG_AXIS = 64,            /* columns that are worth a tile of their own */
     FOLDED = 64,               /* columns for which rows are joined, */
     FOLDED_ROWS = 16,          /* and rows that remain */
-    BYTES_PER_NS = 8,          /* reduced by one thread, estimated */
+    BYTES_PER_NS = 16,         /* reduced by one thread, estimated */
     TASK_ITEMS = 1 << 16,      /* of a task, if there are many, */
     TASK_ITEMS_MOST = 1 << 21, /* and at most: between two polls */
     FEW_TASKS = 64,
