@@ -12,7 +12,6 @@ sdist carries kernels.xz under csrc/kernels/prebuilt, with a hash of all that it
 the hash is right, no nvcc is needed.
 """
 
-import ctypes
 import hashlib
 import json
 import lzma
@@ -30,6 +29,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
+from gpus_here import capabilities_by_driver, capabilities_by_smi
 from split_ptx import Archive, module, split, without_lines
 
 FOLDER = Path(__file__).resolve().parent
@@ -129,37 +129,6 @@ def workers():
 
 
 # --- the choice of architectures
-
-
-def capabilities_by_smi():
-    """Return the compute capabilities that nvidia-smi lists, None where it cannot tell."""
-    command = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    found = re.findall(r"(?m)^\s*(\d+)\.(\d)\s*$", done.stdout)
-    return [major + minor for major, minor in found] if done.returncode == 0 and found else None
-
-
-def capabilities_by_driver():
-    """Return the compute capabilities that libcuda reports; [] without a driver or a GPU."""
-    try:
-        cuda = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return []
-    count, value = ctypes.c_int(), ctypes.c_int()
-    if cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)):
-        return []
-    found = []
-    for device in range(count.value):
-        digits = ""
-        for attribute in (75, 76):  # compute capability, major and minor
-            if cuda.cuDeviceGetAttribute(ctypes.byref(value), attribute, device):
-                return []
-            digits += str(value.value)
-        found.append(digits)
-    return found
 
 
 def native():

@@ -579,10 +579,20 @@ static enum status array_open(struct sim_queue *queue, struct sim_texture *textu
     return STATUS_OK;
 }
 
+enum {
+    FORMAT_FLOAT32 = SIM_TEX_F32,
+    FORMAT_INT32 = SIM_TEX_S32,
+    FORMAT_UINT32 = SIM_TEX_U32,
+    FORMAT_FLOAT16 = SIM_TEX_F16,
+    FORMAT_INT16 = SIM_TEX_S16,
+    FORMAT_UINT16 = SIM_TEX_U16,
+    FORMAT_INT8 = SIM_TEX_S8,
+    FORMAT_UINT8 = SIM_TEX_U8,
+};
 static const int texture_formats[TEXEL_COUNT] = {
-    [TEXEL_FLOAT32] = SIM_TEX_F32, [TEXEL_INT32] = SIM_TEX_S32, [TEXEL_UINT32] = SIM_TEX_U32,
-    [TEXEL_FLOAT16] = SIM_TEX_F16, [TEXEL_INT16] = SIM_TEX_S16, [TEXEL_UINT16] = SIM_TEX_U16,
-    [TEXEL_INT8] = SIM_TEX_S8,     [TEXEL_UINT8] = SIM_TEX_U8,
+#define TEXEL(name, bytes) [TEXEL_##name] = FORMAT_##name,
+    DEVICE_TEXELS(TEXEL)
+#undef TEXEL
 };
 static const int texture_outsides[OUTSIDE_COUNT] = {
     [OUTSIDE_WRAP] = SIM_TEX_WRAP,

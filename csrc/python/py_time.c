@@ -9,7 +9,7 @@
 enum how { BACK_TO_BACK, WAITING, AS_GRAPH, HOST_ONLY, HOW_COUNT };
 
 /* A launch or a copy on one of the module's streams. */
-struct step {
+struct timed_step {
     unsigned stream;
     bool is_copy;
     struct given given;
@@ -19,7 +19,7 @@ struct step {
 
 struct rounds {
     struct ptx_module *self;
-    struct step *steps;
+    struct timed_step *steps;
     Py_ssize_t count;
     unsigned runs;
     unsigned streams; /* the highest index */
@@ -36,7 +36,7 @@ static struct device *stream_of(const struct rounds *rounds, unsigned number) {
     return (number ? rounds->self->more[number - 1] : rounds->self->queue)->device;
 }
 
-static enum status give(const struct rounds *rounds, const struct step *step) {
+static enum status give(const struct rounds *rounds, const struct timed_step *step) {
     const struct device_ops *ops = rounds->self->kind;
     struct device *device = stream_of(rounds, step->stream);
     return step->is_copy ? ops->copy(device, step->to, step->from, (size_t)step->bytes)
@@ -144,7 +144,7 @@ static enum status time_rounds(struct rounds *rounds, enum how how, double *seco
     return status;
 }
 
-static int read_step(PyObject *tuple, struct step *step, enum how how) {
+static int read_step(PyObject *tuple, struct timed_step *step, enum how how) {
     PyObject *what;
     if (!PyArg_ParseTuple(tuple, "IO!", &step->stream, &PyTuple_Type, &what))
         return -1;

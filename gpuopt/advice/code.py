@@ -112,7 +112,7 @@ def parse(instruction: Instruction, number: int) -> Op:
 
 
 @dataclass(frozen=True)
-class Code:
+class KernelCode:
     """The instructions of a kernel and of the functions that it calls."""
 
     instructions: list[Instruction] = field(repr=False)
@@ -199,7 +199,7 @@ class Thread:
 
     Parameters
     ----------
-    code : Code
+    code : KernelCode
     special : dict
         Values of "%tid.x", "%ctaid.x", ...
     parameters : list of int
@@ -210,7 +210,7 @@ class Thread:
 
     def __init__(
         self,
-        code: Code,
+        code: KernelCode,
         special: dict[str, int],
         parameters: list[int],
         narrow: Callable[[Op], bool] = lambda op: False,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuopt.advice.code import Code, Op, Unknown, line_of, place
+from gpuopt.advice.code import KernelCode, Op, Unknown, line_of, place
 from gpuopt.advice.evidence import Evidence
 from gpuopt.advice.explanation import Advice
 from gpuopt.advice.rules import ERRORS
@@ -290,7 +290,7 @@ def _update(evidence: Evidence, lines: set[int], space: str) -> int:
     return 0
 
 
-def _deciding(code: Code, store: Op) -> set[int]:
+def _deciding(code: KernelCode, store: Op) -> set[int]:
     """Return the instructions whose values a store depends on: its value, and the branch before."""
     branch = next(
         (op for op in reversed(code.ops[: store.number]) if op.name.startswith("bra") and op.guard),

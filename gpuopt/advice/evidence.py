@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpuopt import _core, models
-from gpuopt.advice.code import Code, Op, Thread, file_of, line_of, place
+from gpuopt.advice.code import KernelCode, Op, Thread, file_of, line_of, place
 from gpuopt.observe import recording
 from gpuopt.observe.counters import SECTOR, Counters
 from gpuopt.observe.events import Instruction
@@ -121,7 +121,7 @@ class TracedBlock:
     """A traced block."""
 
     launch: Launch
-    code: Code
+    code: KernelCode
     events: np.ndarray
     spaces: tuple[str, ...]
     kinds: tuple[str, ...]
@@ -255,7 +255,7 @@ class Evidence:
         return sums
 
     @cached_property
-    def code(self) -> Code | None:
+    def code(self) -> KernelCode | None:
         """The kernel's instructions."""
         return self.blocks[0].code if self.blocks else None
 
@@ -425,6 +425,6 @@ def traced(
     events = np.frombuffer(made["events"], np.dtype(made["layout"]))
     if not len(events):
         return None
-    code = Code([Instruction(*each) for each in made["instructions"]])
+    code = KernelCode([Instruction(*each) for each in made["instructions"]])
     spaces, kinds = tuple(made["spaces"]), tuple(made["accesses"])
     return TracedBlock(launch, code, events, spaces, kinds, made["truncated"])

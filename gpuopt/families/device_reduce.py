@@ -102,7 +102,8 @@ def reduce(
 
 def _named(how: tuple[Any, Any]) -> bool:
     """Return whether the caller names a rung or a block; arrays are refused later."""
-    return how[0] is not None or how[1] is not None
+    variant, block = how
+    return variant is not None or block is not None
 
 
 def plan(

@@ -283,9 +283,8 @@ def _planned_vector(
     axes = _long_rows(_axes(shape, item, *steps, made), item)
     whole = all(each.flags.c_contiguous for each in touched)
     contiguous = whole and len(arrays) == 2 and all(each.shape == shape for each in arrays)
-    readable = on_cpu or contiguous or (whole and variant in _STRIDED)
-    if len(arrays) < len(operands) and name_of(dtype) not in NUMBERS:
-        readable = False
+    typed = len(arrays) == len(operands) or name_of(dtype) in NUMBERS
+    readable = typed and (on_cpu or contiguous or (whole and variant in _STRIDED))
     if not ready or len(axes) > _AXES or not readable:
         if not on_cpu or variant is not None or block is not None:
             return None

@@ -163,7 +163,7 @@ class Machine:
         return {}
 
     @cached_property
-    def plan(self) -> Plan:
+    def plan(self) -> ExecutionPlan:
         """The way from statements' counts to blocks'."""
         return _plan(self)
 
@@ -184,7 +184,7 @@ class Machine:
         return {each.block: _innermost(each.block, self.loops) for each in self.code}
 
 
-class Plan(NamedTuple):
+class ExecutionPlan(NamedTuple):
     """How the blocks' executions follow from those of the statements.
 
     Attributes
@@ -213,7 +213,7 @@ class Plan(NamedTuple):
     parts: np.ndarray
 
 
-def _plan(machine: Machine) -> Plan:
+def _plan(machine: Machine) -> ExecutionPlan:
     index = machine.line_index
     found: dict[tuple[str, int], list[int]] = {}
     for each in machine.code:
@@ -246,7 +246,7 @@ def _plan(machine: Machine) -> Plan:
         loops[block] = number[loop] if loop else 0
     columns = [np.array([each[at] for each in plain], int) for at in range(3)]
     others = [np.array([each[at] for each in rest], int) for at in range(3)]
-    return Plan(places, *columns, loops, np.array(sorted(known), int), *others)
+    return ExecutionPlan(places, *columns, loops, np.array(sorted(known), int), *others)
 
 
 @lru_cache(1 << 10)

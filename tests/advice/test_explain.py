@@ -7,7 +7,7 @@ import pytest
 from advice_cases import launch, read
 
 import gpuopt
-from gpuopt.advice.code import Code, Thread, Unknown, line_of
+from gpuopt.advice.code import KernelCode, Thread, Unknown, line_of
 from gpuopt.advice.rules import ERRORS, RULES
 from gpuopt.families import cases as families
 from gpuopt.observe.events import Instruction
@@ -168,7 +168,9 @@ def test_bad_arguments_are_named(nvrtc, call, error, text):
 
 
 def thread(texts, parameters, tid=0, ctaid=0):
-    code = Code([Instruction(text, "integer", "k.cu", i, i, 0) for i, text in enumerate(texts)])
+    code = KernelCode(
+        [Instruction(text, "integer", "k.cu", i, i, 0) for i, text in enumerate(texts)]
+    )
     special = {"%tid.x": tid, "%ctaid.x": ctaid, "%ntid.x": 256, "%nctaid.x": 1 << 24}
     return Thread(code, special, parameters)
 
