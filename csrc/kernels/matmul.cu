@@ -99,8 +99,9 @@ __device__ inline uint64 tile_column() { return static_cast<uint64>(blockIdx.x) 
 
 template <class T>
 __device__ void matmul_1(const T *a, const T *b, T *c, uint64 m, uint64 n, uint64 k) {
-    // Blocks of 32 x 32 or, for GPUs of smaller blocks, fewer rows.
-    const uint64 row = tile_row() / TILE * blockDim.y + threadIdx.y;
+    // Blocks of 32 x 32 or, for GPUs of smaller blocks, fewer rows. Their number fits 32 bits.
+    const unsigned block = blockIdx.z * gridDim.y + blockIdx.y;
+    const uint64 row = static_cast<uint64>(block) * blockDim.y + threadIdx.y;
     const uint64 column = tile_column() + threadIdx.x;
     if (row >= m || column >= n)
         return;

@@ -283,6 +283,21 @@ def _reached(window: Window, n: int, mode: str, beyond: int) -> Window:
 MOVED = 1 << 18  # bytes from which on an axis is moved by the transpose ladder
 
 
+def _types(a: np.ndarray, weights: Any, cval: Any) -> tuple[np.dtype, np.dtype, Any] | None:
+    """Return the dtypes of the result and of the computation, and cval in the latter's terms.
+
+    None: no plan has the dtype, or none copies an array of this size.
+    """
+    if not stencil_dtypes.is_carried(a.dtype):
+        dtype = _native(a, "a", NUMBERS)
+        return dtype, dtype, cval
+    if a.dtype.kind == "c" or a.nbytes > MOVED:
+        return None
+    result = np.dtype(a.dtype.newbyteorder("=").name)
+    dtype, _, cval = stencil_dtypes.carrier_of(result, weights, cval)
+    return result, dtype, cval
+
+
 def _plan(
     a: Any,
     radius: Any,
@@ -305,14 +320,10 @@ def _plan(
         return None
     window = window_of(radius, weights, mode, origin)
     weights = window.weights
-    carried = stencil_dtypes.is_carried(a.dtype)
-    if carried and (a.dtype.kind == "c" or a.nbytes > MOVED):
+    if (types := _types(a, weights, cval)) is None:
         return None
-    if carried:
-        result = np.dtype(a.dtype.newbyteorder("=").name)
-        dtype, _, cval = stencil_dtypes.carrier_of(result, weights, cval)
-    else:
-        dtype = result = _native(a, "a", NUMBERS)
+    result, dtype, cval = types
+    carried = result != dtype
     axis = stencil_axis(axis, a.ndim)
     head, given, beyond = _head(dtype, weights, mode, cval)
     there, back = _to_the_end(axis, a.ndim)
@@ -321,7 +332,7 @@ def _plan(
     reached = _reached(window, turned[-1], mode, beyond)
     outputs, numbers = _numbers(turned, reached, mode, beyond)
     made = (*turned[:-1], outputs)
-    shape = tuple(made[k] for k in back)
+    shape, steps = (tuple(each[k] for k in back) for each in (made, in_c_order(made, dtype)))
     if out is not None:
         check_out(out, shape, result)
     if moved and a.nbytes > MOVED:
@@ -336,21 +347,14 @@ def _plan(
         first = (window.before - reached.before) * given.itemsize
         taps = (2, first) if ready else (2, first, given, None, False, finite)
     size = 0 if weights is None else reached.width
-    read = ([a] if in_place else []) + ([] if weights is None else [weights])
+    read = [a] * in_place + ([] if weights is None else [weights])
     direct = out is not None and not moved and not carried and takes_result(out, dtype, read)
-    steps = tuple(in_c_order(made, dtype)[k] for k in back)
+    view = (shape, steps, 0) if moved else None
     read_bytes = (math.prod(turned) * dtype.itemsize, size * given.itemsize)
     return kernel_plan(
         [(head, numbers, read_bytes, math.prod(made) * dtype.itemsize)],
         (items, taps),
-        (
-            dtype,
-            made,
-            None,
-            (shape, steps, 0) if moved else None,
-            result if carried else moved,
-            False,
-        ),
+        (dtype, made, None, view, result if carried else moved, False),
         (variant, block, device),
         out=-1 if out is None else 8,
         direct=direct,

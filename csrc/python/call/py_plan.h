@@ -19,7 +19,7 @@ union py_number {
     double float64;
     uint64_t bits;
 };
-/* Returns whether a Python number fits the dtype; a float rounds to nearest. */
+/* py_number.c: returns whether a Python number fits the dtype; a float rounds to nearest. */
 int py_number_read(PyObject *value, enum dtype dtype, union py_number *number);
 
 /* py_entry.c */
