@@ -38,8 +38,10 @@ def flat(array: DeviceArray) -> DeviceArray:
     return reshaped(array, (array.size,))
 
 
-def exchange(moves: Sequence[Move]) -> None:
+def exchange(moves: Sequence[Move], *, by_nccl: bool = True) -> None:
     """Queue copies in the order of the devices' default streams.
+
+    Without `by_nccl` the driver copies: a communicator costs a second, too much for one call.
 
     Raises
     ------
@@ -51,7 +53,7 @@ def exchange(moves: Sequence[Move]) -> None:
     names = sorted({each.device for move in apart for each in move}, key=_ordinal)
     total = sum(each.source.nbytes for each in apart)
     communicator = None
-    if total >= NCCL_LEAST and names[0].startswith("cuda"):
+    if by_nccl and total >= NCCL_LEAST and names[0].startswith("cuda"):
         communicator = nccl.between([_ordinal(name) for name in names])
     if communicator is not None:
         communicator.run(_messages(apart, names), nccl.TIMEOUT, lambda: None)

@@ -226,7 +226,7 @@ def _exchanged(
     if not (x.flags.c_contiguous and target.flags.c_contiguous):
         return False
     inputs, outputs = ([size * k // n for k in range(n + 1)] for size in (len(x), len(target)))
-    given = {"axes": order, **how, "out": None}
+    given = {"axes": order, **how, "by_nccl": False, "out": None}
     try:
         found = on_each(lambda k, name: asarray(x[inputs[k] : inputs[k + 1]], name), devices)
         found = shards.serve("transpose", {"a": found, **given}, None)

@@ -220,7 +220,12 @@ def _joined_on_devices(planned: Reduction, shards: Shards, shape: tuple[int, ...
 
 
 def _transpose(
-    a: Any, axes: Any, variant: Any, block: Any, devices: Sequence[str] | None
+    a: Any,
+    axes: Any,
+    variant: Any,
+    block: Any,
+    devices: Sequence[str] | None,
+    by_nccl: bool = True,
 ) -> list[Any]:
     """Send each device the elements of its rows of the result, and permute them there."""
     shards = shards_of(a, "a", devices)
@@ -244,7 +249,7 @@ def _transpose(
             k = (j + turn) % count
             piece = _packed(shards.arrays[k], first, bounds[j], bounds[j + 1])
             moves.append(Move(piece, rows(room, ends[k], ends[k + 1])))
-    exchange(moves)
+    exchange(moves, by_nccl=by_nccl)
     return [_result(shards, k, transpose(each, order, **how)) for k, each in enumerate(received)]
 
 
