@@ -1,5 +1,6 @@
 """Fixtures and helpers of all tests: devices, rungs, random data, subprocesses."""
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -23,6 +24,7 @@ import numpy as np
 import pytest
 
 import gpuopt
+from gpuopt.observe import timing
 
 pytest_plugins = ["jit_fixtures", "gpu_libraries", "ladder_fixtures"]
 
@@ -228,6 +230,14 @@ def random_items(rng, dtype, n):
 def rng():
     """Return a random generator, the same in every run."""
     return np.random.default_rng(20100921)
+
+
+@contextlib.contextmanager
+def predicted_from_ptx():
+    """Predict without machine code, which takes ptxas a second for each kernel and architecture."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(timing, "compiled_of", lambda launch, row: None)
+        yield
 
 
 @pytest.fixture

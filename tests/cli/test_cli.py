@@ -1,6 +1,7 @@
 """The command line, as a user types it."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -16,6 +17,9 @@ from gpuopt.measure import ladder
 from gpuopt.show import bench_table
 
 DEVICES = [kind for kind in ("cuda", "cpu") if gpuopt.available(kind)]
+
+
+WITHOUT_PTXAS = {**os.environ, "GPUOPT_PTXAS": "/bin/false"}  # predictions count PTX: quicker
 
 
 def run(*arguments, **more):
@@ -43,7 +47,8 @@ def test_ladder_prints_every_rung(device):
 @pytest.mark.parametrize("dtype", ["bool", "float32"])
 def test_ladder_takes_other_dtypes_and_operations(dtype):
     op = "xor" if dtype == "bool" else "min"
-    done = run("ladder", "reduce", "--n", "1000", "--rounds", "1", "--dtype", dtype, "--op", op)
+    options = ["--n", "1000", "--rounds", "1", "--dtype", dtype, "--op", op]
+    done = run("ladder", "reduce", *options, env=WITHOUT_PTXAS)
     assert done.returncode == 0, done.stderr
     assert f"{op} of 1,000 {dtype}" in done.stdout
 
@@ -51,14 +56,15 @@ def test_ladder_takes_other_dtypes_and_operations(dtype):
 def test_ladder_writes_the_readme(tmp_path):
     page = tmp_path / "README.md"
     page.write_text("a\n<!-- ladder: written by nobody -->\nold\n<!-- end of ladder -->\nz\n")
-    done = run("ladder", "reduce", "--n", "1000", "--rounds", "1", "--write-readme", str(page))
+    options = ["--n", "1000", "--rounds", "1", "--write-readme", str(page)]
+    done = run("ladder", "reduce", *options, env=WITHOUT_PTXAS)
     assert done.returncode == 0, done.stderr
     text = page.read_text()
     assert text.startswith("a\n<!-- ladder: written by `python -m gpuopt ladder reduce --n 1000")
     assert text.endswith("```\n<!-- end of ladder -->\nz\n")
     assert "\nold\n" not in text
     assert "all steps together" in text
-    again = run("ladder", "reduce", "--n", "1000", "--rounds", "1", "--write-readme", str(page))
+    again = run("ladder", "reduce", *options, env=WITHOUT_PTXAS)
     assert again.returncode == 0, again.stderr
     assert page.read_text().count("all steps together") == 1
 
@@ -66,7 +72,8 @@ def test_ladder_writes_the_readme(tmp_path):
 def test_a_readme_without_marks_is_left_alone(tmp_path):
     page = tmp_path / "README.md"
     page.write_text("nothing to see\n")
-    done = run("ladder", "reduce", "--n", "1000", "--rounds", "1", "--write-readme", str(page))
+    options = ["--n", "1000", "--rounds", "1", "--write-readme", str(page)]
+    done = run("ladder", "reduce", *options, env=WITHOUT_PTXAS)
     assert done.returncode != 0
     assert "<!-- ladder" in done.stderr
     assert page.read_text() == "nothing to see\n"

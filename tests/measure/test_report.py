@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import run_python
+from conftest import predicted_from_ptx, run_python
 
 import gpuopt
 from gpuopt.families import cases
@@ -131,7 +131,8 @@ def browse(folder, page, screenshots=None):
 
 @pytest.fixture(scope="module")
 def made():
-    return gpuopt.report("sim:h200", quick=True)
+    with predicted_from_ptx():
+        return gpuopt.report("sim:h200", quick=True)
 
 
 def test_the_page_has_everything_and_needs_nothing(made):

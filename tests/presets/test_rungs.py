@@ -3,10 +3,12 @@
 A rung is left out only where the GPU's hardware forbids it.
 """
 
+import contextlib
 import re
 
 import numpy as np
 import pytest
+from conftest import predicted_from_ptx
 
 import gpuopt
 from gpuopt import models
@@ -26,7 +28,9 @@ every_family = pytest.mark.parametrize("family", FAMILIES)
 @every_preset
 @every_family
 def test_every_rung_runs_or_the_hardware_forbids_it(preset, family):
-    measured = gpuopt.ladder(family, N, device=f"sim:{preset}")
+    # The machine code of one family: tests/observe has the others' on some GPUs.
+    with predicted_from_ptx() if family != "add" else contextlib.nullcontext():
+        measured = gpuopt.ladder(family, N, device=f"sim:{preset}")
     kernels = [each for each in gpuopt.rungs(family) if not (each.host or each.historical)]
     assert len(measured.rows) + len(measured.refused) == len(kernels)
     for rung, why in measured.refused:
