@@ -1,6 +1,7 @@
 """The display of results: in a REPL, in Jupyter, in a table's heading."""
 
 import copy
+import json
 import pickle
 
 import numpy as np
@@ -37,6 +38,30 @@ def test_repr_summarizes_the_result(results):
         assert shown == str(result) and "\n" in shown, name
         assert len(shown) < 12_000 and "=[" not in shown, name
     assert "<svg" not in repr(gpuopt.trace("reduce", 3).tree())
+
+
+def test_dicts_have_a_kind_and_a_format(results):
+    counted = results["profile"]
+    more = {
+        "bounds": counted.bounds("h200"),
+        "prediction": counted.predicted(),
+        "timeline": counted.timeline(),
+        "difference": gpuopt.profile(gpuopt.reduce, X, variant=4).difference(counted),
+    }
+    kinds = set()
+    for name, result in (results | more).items():
+        if not isinstance(result, list):
+            told = json.loads(json.dumps(result.to_dict()))
+            assert list(told)[:2] == ["kind", "format"] and len(told) > 2, name
+            kinds.add(told["kind"])
+    assert len(kinds) == len(results) + len(more) - 3
+
+
+def test_a_table_in_jupyter_has_its_head(results):
+    for result in (results["profile"].bounds("h200"), results["profile"].predicted()):
+        head = repr(result).splitlines()[0]
+        page = result._repr_html_()
+        assert head in page and page.count("</tr>") == 1 + len(result.launches)
 
 
 @pytest.mark.parametrize("name", ["rungs", "devices", "findings"])
