@@ -1,7 +1,7 @@
 // stencil1d.cu: the one-dimensional stencil of deck D1: output i is the plain or weighted sum of
 // `width` inputs from i + first - before on. Knows no device and no host code.
 //
-// Beyond the array's ends an input is taken from inside, or is a constant, depending on the mode.
+// Inputs beyond the array's ends are elements of the array or a constant, depending on the mode.
 // Each output adds its own inputs from left to right. A rung's comment names its difference from
 // the previous one.
 //

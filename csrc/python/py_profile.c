@@ -7,8 +7,8 @@
 /* Fields of Recording in gpuopt/observe/recording.py. */
 enum { SINK, COLLECTING, DEVICE, TRACED, OUTER, RECORDING };
 
-/* Receiver of the launches of one call. */
-struct telling {
+/* Receives the launches of one call. */
+struct launch_receiver {
     const struct device_ops *ops;
     const char *device; /* its name */
     PyObject *recording;
@@ -239,33 +239,33 @@ static PyObject *delays_list(const struct device_report *report) {
 }
 
 static void tell(void *state, const struct device_report *report) {
-    struct telling *telling = state;
-    if (telling->failed)
+    struct launch_receiver *receiver = state;
+    if (receiver->failed)
         return;
     PyObject *launch = Py_BuildValue(
         "{s:s, s:s, s:(III), s:(III), s:I, s:I, s:I, s:I, s:I, s:s, s:d, s:N, s:N, s:N, s:N, s:N, "
         "s:N, "
         "s:(KKKKdK), s:N}",
-        "device", telling->device, "kernel", report->kernel, "grid", report->grid[0],
+        "device", receiver->device, "kernel", report->kernel, "grid", report->grid[0],
         report->grid[1], report->grid[2], "block", report->block[0], report->block[1],
         report->block[2], "shared_bytes", report->shared_bytes, "registers", report->registers,
         "static_shared_bytes", report->static_shared_bytes, "warps_resident",
         report->warps_resident, "warps_most", report->warps_most, "limiter", report->limiter,
         "achieved_occupancy", report->achieved_occupancy, "output",
         PyUnicode_DecodeUTF8(report->output, (Py_ssize_t)strlen(report->output), "replace"),
-        "values", values_list(report->values, telling->ops->counter_count), "lines",
-        lines_list(report, telling->ops->counter_count), "statements",
-        statements_list(report, telling->ops->counter_count), "findings", findings_list(report),
+        "values", values_list(report->values, receiver->ops->counter_count), "lines",
+        lines_list(report, receiver->ops->counter_count), "statements",
+        statements_list(report, receiver->ops->counter_count), "findings", findings_list(report),
         "trace", trace_dict(report->trace), "spread", (unsigned long long)report->spread.steps,
         (unsigned long long)report->spread.longest_steps,
         (unsigned long long)report->spread.longest_block,
         (unsigned long long)report->spread.long_blocks, report->spread.balance,
         (unsigned long long)report->spread.lone_sectors, "delays", delays_list(report));
-    telling->failed = !launch;
-    for (PyObject *at = telling->recording; at != Py_None && !telling->failed;
+    receiver->failed = !launch;
+    for (PyObject *at = receiver->recording; at != Py_None && !receiver->failed;
          at = PyTuple_GetItem(at, OUTER)) {
         PyObject *told = PyObject_CallFunctionObjArgs(PyTuple_GetItem(at, SINK), launch, NULL);
-        telling->failed = !told;
+        receiver->failed = !told;
         Py_XDECREF(told);
     }
     Py_XDECREF(launch);
@@ -290,10 +290,10 @@ int py_recording_end(struct py_state *state, struct ops_queue *queue) {
     queue->device->tracing = NULL;
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    struct telling telling = {ops, queue->info.name, recording_of(state), 0};
-    telling.failed = !telling.recording;
-    const enum status status = ops->counters(queue->device, tell, &telling);
-    Py_XDECREF(telling.recording);
+    struct launch_receiver receiver = {ops, queue->info.name, recording_of(state), 0};
+    receiver.failed = !receiver.recording;
+    const enum status status = ops->counters(queue->device, tell, &receiver);
+    Py_XDECREF(receiver.recording);
     if (type) {
         PyErr_Restore(type, value, traceback); /* the call's own failure says more */
         return -1;

@@ -110,8 +110,8 @@ static void put(struct cell_slot s, uint64_t cell, uint16_t pc) {
 
 /* ---- cells in pages ---- */
 
-/* Where the pages have the cells of a word's reads after a write, of a byte, and of its reads after
- * a write. */
+/* Positions in the pages: a byte's cell, and its cell of reads after a write. Those of a word's
+ * reads after a write come first. */
 static uint64_t by_byte(const struct sim_region *region, uint64_t word, uint32_t byte) {
     return sim_pages_by_word(region) * SIM_CELLS_A_PAGE + word * 4 + byte;
 }
