@@ -1,6 +1,6 @@
 """Print predicted times beside the decks', an H200's and an H100's: docs/predictions.md's tables.
 
-    python docs/predictions.py [decks] [h200] [twenty] [blind] [unseen] [final] [without]
+    python docs/predictions.py [decks] [h200] [twenty] [blind] [unseen] [final] [twelve] [without]
 
 All takes a quarter hour. The H200's times are those of gpuopt/measure/reference, warm, in a graph;
 the H100's those of tests/observe, in a stream.
@@ -91,10 +91,11 @@ def _users(folder: str) -> Iterator[Row]:
     """Yield the kernels of a folder of tests/observe."""
     sys.path.insert(0, str(TESTS))
     module, kernels = import_module(f"{folder}_cases"), import_module("user_kernels")
-    times = json.loads((TESTS / folder / "h100.json").read_text())
+    path = next((TESTS / folder).glob("h?00.json"))
+    gpu, times = path.stem, json.loads(path.read_text())
     for name, case in module.cases().items():
-        told = kernels.profiled(module.PTX, case, "sim:h100")
-        yield Row(f"h100, {folder}", name, list(told.launches), *_pair(times[name]))
+        told = kernels.profiled(module.PTX, case, f"sim:{gpu}")
+        yield Row(f"{gpu}, {folder}", name, list(told.launches), *_pair(times[name]))
 
 
 def _pair(times: dict[str, float]) -> tuple[float, float]:
@@ -108,8 +109,9 @@ TABLES: dict[str, Callable[[], Iterator[Row]]] = {
     "blind": lambda: _users("blind"),
     "unseen": lambda: _users("unseen"),
     "final": lambda: _users("final"),
+    "twelve": lambda: _users("twelve"),
 }
-USERS = ("twenty", "blind", "unseen", "final")
+USERS = ("twenty", "blind", "unseen", "final", "twelve")
 
 
 @cache
@@ -178,7 +180,7 @@ FITTED = {
     "m2090": {"P": 2.0},  # a norm between sum and maximum
     "k40": {"TEXTURE_LINE": 2.0},  # as a line of the LSU
     "h200": {"BLOCK_START": 0.0},
-    "h100": {"PARTIAL": 1.0},
+    "h100": {},
 }
 # Measured on a GPU, or told of it by its deck.
 OWN = ("read", "copy", "launch", "next_launch", "queued")
@@ -214,7 +216,12 @@ def left_out() -> None:
         "k40": [each for each in rows("decks") if "k40" in each.table],
         "m2090": [each for each in rows("decks") if "m2090" in each.table],
         "h200": rows("h200"),
-        "h100": [each for name in USERS for each in rows(name) if predicted(each).seconds > 0],
+        "h100": [
+            each
+            for name in USERS[:-1]  # the last one's GPU is an H200
+            for each in rows(name)
+            if predicted(each).seconds > 0
+        ],
     }
     for gpu, some in every.items():
         without(gpu, some)

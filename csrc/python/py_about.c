@@ -123,16 +123,16 @@ PyObject *py_presets(PyObject *module, PyObject *nothing) {
             warp_unit, by_block, shared, shared_block, shared_unit, reserved, banks, group,
             bank_bytes;
         double clock_ghz, bandwidth_gbs, f32_gflops, f64_gflops;
-        unsigned caches_loads, l2_kib;
+        unsigned caches_loads, l2_kib, l2_parts;
     } rows[] = {
 #define PRESET(name, title, cc, sms, warps, blocks, threads, grid_x, grid_z, registers,         \
                register_unit, warp_unit, by_block, shared, shared_block, shared_unit, reserved, \
                banks, group, bank_bytes, coalescing, clock, gbs, f32, f64, memory, l1, shares,  \
-               caches, texture, l2)                                                             \
+               caches, texture, l2, parts)                                                      \
     {name,    title,        #coalescing, cc,        sms,           warps,     blocks,           \
      threads, grid_x,       grid_z,      registers, register_unit, warp_unit, by_block,         \
      shared,  shared_block, shared_unit, reserved,  banks,         group,     bank_bytes,       \
-     clock,   gbs,          f32,         f64,       caches,        l2},
+     clock,   gbs,          f32,         f64,       caches,        l2,        parts},
 #include "../sim/core/sim_preset.def"
     };
     (void)module;
@@ -141,7 +141,7 @@ PyObject *py_presets(PyObject *module, PyObject *nothing) {
     for (size_t i = 0; list && i < sizeof rows / sizeof *rows; i++) {
         PyObject *row = Py_BuildValue(
             "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:N, s:I, s:I, s:I, s:I, s:I, "
-            "s:I, s:I, s:d, s:d, s:d, s:d, s:N, s:I}",
+            "s:I, s:I, s:d, s:d, s:d, s:d, s:N, s:I, s:I}",
             "name", rows[i].name, "title", rows[i].title, "coalescing", rows[i].coalescing,
             "compute_capability", rows[i].cc, "multiprocessors", rows[i].sms, "warps",
             rows[i].warps, "blocks", rows[i].blocks, "threads_per_block", rows[i].threads,
@@ -152,7 +152,8 @@ PyObject *py_presets(PyObject *module, PyObject *nothing) {
             "bank_lanes", rows[i].group, "bank_bytes", rows[i].bank_bytes, "clock_ghz",
             rows[i].clock_ghz, "bandwidth_gbs", rows[i].bandwidth_gbs, "f32_gflops",
             rows[i].f32_gflops, "f64_gflops", rows[i].f64_gflops, "caches_loads",
-            PyBool_FromLong((long)rows[i].caches_loads), "l2_bytes", rows[i].l2_kib * 1024u);
+            PyBool_FromLong((long)rows[i].caches_loads), "l2_bytes", rows[i].l2_kib * 1024u,
+            "l2_parts", rows[i].l2_parts);
         const int failed = !row || PyList_Append(list, row);
         Py_XDECREF(row);
         if (failed) {

@@ -112,12 +112,16 @@ enum sim_finding_kind {
     X(l2_halves,             "-",                                    "64-byte halves of a line in those requests: L2 serves one in the time of one sector") \
     X(l2_hits,               "lts__t_sectors_srcunit_tex_lookup_hit.sum", "those that L2 has, if it is empty before the launch") \
     X(l2_first_misses,       "-",                                    "misses of L2 on sectors that the launch has not accessed before: hits of a warm L2") \
+    X(l2_warm_misses,        "-",                                    "sectors that L2 lacks although the same launch ran before: lost, or read by the other partition then") \
+    X(l2_far_sectors,        "lts__t_sectors_srcunit_ltcfabric.sum", "sectors that pass between L2's partitions, if it is empty before the launch") \
     X(waits,                 "-",                                    "requests that wait for L2 or DRAM: L1 lacks a sector, or it is on its way since the last request of each other warp") \
     X(first_waits,           "-",                                    "those that wait for DRAM unless L2 held the launch's data before") \
     X(dram_waits,            "-",                                    "those that wait for DRAM in any case")       \
     X(l2_distinct_bytes,     "-",                                    "bytes of distinct sectors that reach L2, all of which a warm L2 holds") \
+    X(l2_held_bytes,         "-",                                    "bytes of lines, with the copies of the other partition, that L2 has then if it loses none") \
     X(l2_fill_bytes,         "-",                                    "bytes that L2, empty before the launch, reads from DRAM: dram__bytes_read.sum with this GPU's caches") \
     X(l2_write_back_bytes,   "-",                                    "bytes that L2 writes to DRAM during the launch") \
+    X(l2_warm_dram_bytes,    "-",                                    "bytes that L2 reads from DRAM and writes to it if the same launch ran before") \
     X(atomic_passes,         "-",                                    "passes of atomics through L2: a request's sectors one by one, lanes on one address in turn") \
     X(atomic_hot_passes,     "-",                                    "the most of those on 512 bytes, which one slice of L2 serves") \
     X(flops_f16,             "-",                                    "half and bfloat16 operations; an fma is two")  \
@@ -228,6 +232,7 @@ struct sim_preset {
     int l1_shares, caches_loads;
     unsigned texture_bytes; /* of a texture cache beside L1; 0: textures pass L1 */
     unsigned l2_bytes;      /* 0: none that caches global memory */
+    unsigned l2_parts;      /* partitions, each of some multiprocessors */
 };
 
 struct sim_occupancy {

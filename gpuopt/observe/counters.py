@@ -177,7 +177,7 @@ class Counters(Mapping[str, int]):
     @property
     def warm_l2_hit_rate(self) -> float:
         """The same if L2 held all data of the launch before it began, as far as they fit."""
-        return share(self["l2_hits"] + self["l2_first_misses"], self["l2_sectors"])
+        return share(self["l2_sectors"] - self["l2_warm_misses"], self["l2_sectors"])
 
     @property
     def flops(self) -> int:

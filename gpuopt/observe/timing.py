@@ -35,11 +35,13 @@ from gpuopt.observe.scoreboard import Sample, critical_path, fused, kind_of, par
 P = 1.5  # of the norm, for all GPUs; fitted on the M2090's tiled matrix products
 TEXTURE_LINE = 0.5  # clocks per line of the read-only path on Kepler; fitted on the K40's "tex"
 ERROR = 1.35  # the factor that nine of ten known rows stay within; docs/predictions.md counts them
-RESIDENT = 0.8  # of L2: data of this size stays there from one call to the next
+FITTING = 0.8  # of L2: data of this size stays there from one call to the next
 CONTENDED = 0.1  # of the time: atomics that might take as long are beyond the model
 BLOCK_START = 1.0  # clocks of the whole GPU; fitted on the H200's reductions and additions
-PARTIAL = 2.1  # halves of a line that L2 takes to store a part of a sector; fitted on "scatter"
-FERMI, KEPLER, MAXWELL, VOLTA, AMPERE = 20, 30, 50, 70, 80  # compute capability, times ten
+# In an L2 of two partitions (an H200's times of warm reads and stores): a store is written in both,
+# and a read that one lacks is served by the other.
+STORED, MOVED = 1.6, 1.5
+FERMI, KEPLER, MAXWELL, VOLTA = 20, 30, 50, 70  # compute capability, times ten
 WARP, SECTOR = 32, 32
 _MEMORY = ("global", "shared", "local", "texture", "memory")
 
@@ -201,6 +203,12 @@ def _passes(launch: Launch, sample: Sample, code: Code) -> float:
     return passes + float((count - active + active * np.maximum(needed, least)).sum())
 
 
+def _stored_halves(launch: Launch) -> int:
+    """Return the halves of lines that stores write."""
+    stores = launch.column("global_store_sectors") > 0
+    return int(launch.column("l2_halves")[stores].sum())
+
+
 def _atomic_passes(launch: Launch, code: Code | None) -> int:
     """Return the passes of atomics on shared memory: lanes that count on one word take one."""
     counted = launch.counters
@@ -257,11 +265,10 @@ def work_of(
         found.l2_bytes = loads - cached + min(cached, counted.dram_read_bytes) + stores
         found.uncached_bytes = loads + stores
         if counted.l2_sectors:
-            halves = counted.l2_halves
-            if row["compute_capability"] >= AMPERE:
-                stored = launch.column("global_store_sectors")
-                parts = launch.column("global_store_bytes") < SECTOR * stored
-                halves += (PARTIAL - 1) * int(stored[parts].sum())
+            halves = float(counted.l2_halves)
+            if row["l2_parts"] > 1:
+                halves += (STORED - 1) * _stored_halves(launch)
+                halves += (MOVED - 1) / 2 * counted.l2_warm_misses
             found.l2_bytes = found.uncached_bytes = 2 * SECTOR * halves
             written = max(counted.dram_write_bytes, counted.l2_write_back_bytes)
             found.dram_bytes = counted.l2_fill_bytes + written
@@ -328,7 +335,7 @@ def cycle(customers: int, demands: Sequence[float], waits: float) -> float:
     return time
 
 
-def _latency_of(launch: Launch, gpu: GpuModel, in_l2: bool) -> Callable[[str], float]:
+def _latency_of(launch: Launch, gpu: GpuModel, lost: float) -> Callable[[str], float]:
     """Return a function from a load's statement to its mean latency in clocks."""
     row, figures, counted = gpu.row, gpu.figures, launch.counters
     if row["compute_capability"] < FERMI:
@@ -347,14 +354,14 @@ def _latency_of(launch: Launch, gpu: GpuModel, in_l2: bool) -> Callable[[str], f
                 return figures.l2 if parse(text).name.startswith("atom") else figures.l1
             waits, of_global, of_texture, far, first = waited.tolist()
             requests = of_global + of_texture
-            far += 0 if in_l2 else first
+            far += lost * first
             near, l2 = requests - waits, waits - far
             return (near * figures.l1 + l2 * figures.l2 + far * figures.dram) / max(1, requests)
 
         return by_caches
 
     def by_counters(text: str) -> float:
-        memory = figures.l2 if in_l2 else figures.dram
+        memory = figures.l2 + lost * (figures.dram - figures.l2)
         missed = min(1.0, counted.dram_read_bytes / max(1, SECTOR * counted.global_load_sectors))
         near = figures.l1 if row["caches_loads"] or ".nc" in parse(text).name else figures.l2
         return missed * memory + (1 - missed) * near
@@ -494,10 +501,14 @@ def times_of(launch: Launch, gpu: GpuModel, cold: bool, compiled_code: bool = Tr
     resident = min(resident, ceil(blocks / most))
     rounds = max(1.0, blocks / (most * resident))
     busy = {name: each / blocks for name, each in work.clocks.items() if each}
-    held = counted.l2_distinct_bytes or counted.dram_bytes
-    in_l2 = not cold and 0 < held <= RESIDENT * row["l2_bytes"]
+    from_dram = work.dram_bytes
+    if not cold and counted.l2_sectors:
+        from_dram = min(from_dram, counted.l2_warm_dram_bytes)
+    elif not cold and 0 < counted.dram_bytes <= FITTING * row["l2_bytes"]:
+        from_dram = 0.0
+    lost = min(1.0, from_dram / work.dram_bytes) if work.dram_bytes else 0.0
 
-    load = _latency_of(launch, gpu, in_l2)
+    load = _latency_of(launch, gpu, lost)
     if code and launch.sample and launch.sample.lines:
         block = _in_order(launch, code, figures, load, busy, resident == 1)
     else:
@@ -516,9 +527,6 @@ def times_of(launch: Launch, gpu: GpuModel, cold: bool, compiled_code: bool = Tr
         hot, every = counted.atomic_hot_passes, counted.atomic_passes
         beside["atomics"] = max(hot / figures.atomics, every / figures.all_atomics) / 1e9
     rate = row["bandwidth_gbs"] * 1e9 * work.dram_efficiency
-    from_dram = work.dram_bytes
-    if in_l2:  # but for what L2 loses during the launch
-        from_dram = max(0, counted.l2_fill_bytes - SECTOR * counted.l2_first_misses)
     beside["DRAM"] = from_dram / rate
     # Each multiprocessor, and of it each scheduler, has its part of what all share.
     visits = rounds * visitors

@@ -9,7 +9,7 @@ static const struct sim_preset presets[] = {
 #define PRESET(name, title, cc, sms, warps, blocks, threads, grid_x, grid_z, registers, unit,  \
                warp_unit, by_block, shared, shared_block, shared_unit, reserved, banks, group, \
                bank_bytes, coalescing, clock, bandwidth, f32, f64, memory, l1, shares, caches, \
-               texture, l2)                                                                    \
+               texture, l2, parts)                                                             \
     {name,        title,      cc,                                                              \
      sms,         warps,      blocks,                                                          \
      threads,     grid_x,     grid_z,                                                          \
@@ -20,7 +20,7 @@ static const struct sim_preset presets[] = {
      clock,       bandwidth,  f32,                                                             \
      f64,         memory,     l1 * 1024u,                                                      \
      shares,      caches,     texture * 1024u,                                                 \
-     l2 * 1024u},
+     l2 * 1024u,  parts},
 #include "sim_preset.def"
 #undef PRESET
 };

@@ -7,6 +7,10 @@
  * L1 is empty before each launch, and so is L2, as under Nsight Compute. Misses of L2 on sectors
  * that the launch has not accessed before are counted apart: a warm L2 that held them had none.
  *
+ * An L2 of two partitions (measured on an H200, sectors by source): a line is at home in one, that
+ * of its memory. A multiprocessor asks its own one, which keeps copies of the other's lines. Stores
+ * leave a copy, too, go on to the line's home, and end the copy of the other partition.
+ *
  * Sources: M. Khairy et al., Accel-Sim, ISCA 2020 (sectors, write policies); H. Wong et al., ISPASS
  * 2010 (textures before Fermi); the CUDA programming guide (sizes, how L1 and shared memory share).
  */
@@ -16,7 +20,9 @@
 #include <string.h>
 
 enum { LINE = 4 * SIM_SECTOR, WHOLE = 15, WAYS = 16, FERMI_WAYS = 4, VOLTA = 70, AMPERE = 80 };
-enum { LEAST_ENTRIES = 1024 };
+enum { LEAST_ENTRIES = 1024, L2_PARTS = 2, CHANCES = 16 };
+/* Blocks in a row whose multiprocessors share a partition; chosen by an H100's hits of stencils. */
+enum { NEIGHBOURS = 8 };
 enum { SLICE_LINES = 4 }; /* lines that one slice of L2 serves (measured on an H100) */
 #define LOG_BYTES                                                                  \
     (256ull << 20) /* of a wave's record; a warp that has more is recorded in part \
@@ -127,7 +133,8 @@ struct multiprocessor {
     struct cache l1, texture;
     struct cursor *warps;
     uint32_t live, turn;
-    uint32_t now; /* requests so far */
+    uint32_t now;  /* requests so far */
+    uint32_t part; /* its partition of L2 */
 };
 
 struct sim_caches {
@@ -135,22 +142,26 @@ struct sim_caches {
     struct multiprocessor *multiprocessors;
     struct cursor *cursors;
     uint32_t count; /* of multiprocessors */
-    struct cache l2;
-    uint8_t *seen; /* by line: sectors that this launch has accessed; those that DRAM has sent with
-                      their neighbour, shifted by 4 */
+    struct cache l2[L2_PARTS];
+    uint32_t parts;
+    uint8_t *seen; /* by line: sectors that each partition was asked for, shifted by 4 for each */
+    uint8_t
+        *once; /* by line: sectors that were read once, by the partition that is not their home */
     uint64_t base, lines;
     uint64_t wave, next; /* blocks of a wave; the first block that was not replayed */
     size_t most;         /* entries of a warp */
     int lines_only;      /* a miss in L1 fetches the whole line */
     int pairs;           /* DRAM sends 64 bytes */
     int stores_stay;     /* stores allocate lines in L1 */
+    int moves;           /* the next launch's blocks may run on other multiprocessors */
     int lost;
     struct sim_log *logs; /* of blocks that have ended: of block b at b - next */
     uint8_t *ended;
     uint64_t capacity;
     uint8_t *paths; /* by pc */
     struct sim_cached *counts;
-    uint64_t fills, write_backs, distinct; /* sectors */
+    uint64_t fills, first, write_backs, distinct; /* sectors; first: fills of a cold L2 alone */
+    uint64_t held;    /* lines, with copies, that L2 had if it lost none */
     uint64_t *passes; /* of atomic operations, by SLICE_LINES lines; NULL: there are none */
 };
 
@@ -204,11 +215,15 @@ static int open_multiprocessors(struct sim_run *run, struct sim_caches *c) {
     for (uint32_t i = 0; i < c->count; i++) {
         struct multiprocessor *m = &c->multiprocessors[i];
         m->warps = c->cursors + (size_t)i * warps;
+        m->part = i / NEIGHBOURS & (c->parts - 1);
         if (!cache_open(&m->l1, l1, p->cc < 30 ? FERMI_WAYS : WAYS, 1) ||
             !cache_open(&m->texture, p->texture_bytes, WAYS, 1))
             return 0;
     }
-    return cache_open(&c->l2, p->l2_bytes, WAYS, 0);
+    for (uint32_t i = 0; i < c->parts; i++)
+        if (!cache_open(&c->l2[i], p->l2_bytes / c->parts, WAYS, 0))
+            return 0;
+    return 1;
 }
 
 int sim_caches_open(struct sim_run *run) {
@@ -230,11 +245,14 @@ int sim_caches_open(struct sim_run *run) {
     c->most = c->most < LEAST_ENTRIES ? LEAST_ENTRIES : c->most;
     c->lines_only = run->preset->coalescing == SIM_COALESCE_LINES;
     c->pairs = run->preset->cc >= AMPERE;
+    c->parts = run->preset->l2_parts;
+    c->moves = run->total_blocks > c->wave;
     c->stores_stay = run->preset->cc >= VOLTA && run->preset->caches_loads;
     c->seen = calloc(c->lines + 1, 1);
+    c->once = calloc(c->lines + 1, 1);
     c->paths = calloc(k->code_count + 1ull, 1);
     c->counts = calloc(k->code_count + 1ull, sizeof *c->counts);
-    if (!c->seen || !c->paths || !c->counts || !open_multiprocessors(run, c))
+    if (!c->seen || !c->once || !c->paths || !c->counts || !open_multiprocessors(run, c))
         return 0;
     int atomics = 0;
     for (uint32_t pc = 0; pc < k->code_count; pc++) {
@@ -256,10 +274,12 @@ void sim_caches_close(struct sim_run *run) {
     }
     for (uint64_t i = 0; i < c->capacity; i++)
         free(c->logs[i].entries);
-    cache_close(&c->l2);
+    for (uint32_t i = 0; i < L2_PARTS; i++)
+        cache_close(&c->l2[i]);
     free(c->multiprocessors);
     free(c->cursors);
     free(c->seen);
+    free(c->once);
     free(c->passes);
     free(c->logs);
     free(c->ended);
@@ -355,48 +375,118 @@ enum level { IN_L1, IN_L2, IN_FIRST, IN_DRAM };
 
 static enum level slower(enum level a, enum level b) { return a > b ? a : b; }
 
+/* The sectors of 64 bytes, which pass together since Ampere. */
+static uint32_t halves(const struct sim_caches *c, uint32_t sectors) {
+    return c->pairs ? sectors | (sectors & 5) << 1 | (sectors & 10) >> 1 : sectors;
+}
+
 /* Sectors that L2 reads from DRAM, which sends 64 bytes (the programming guide, "L2 fetch
- * granularity"). An H100 has both sectors then if the first was asked for; if the second was, the
- * first counts as a miss once more, but DRAM sends nothing (measured: random reads, hits and
- * bytes). Returns the sectors that are valid now. */
-static uint32_t fill(struct sim_caches *c, uint32_t line, uint32_t missed, uint32_t valid) {
-    if (!c->pairs) {
-        c->fills += sim_lanes_in(missed);
-        return missed;
+ * granularity"). Returns the sectors that are valid now. fresh: not accessed by the launch before.
+ */
+static uint32_t fill(struct sim_caches *c, uint32_t missed, uint32_t valid, uint32_t fresh) {
+    const uint32_t sent = halves(c, missed) & ~valid;
+    c->fills += sim_lanes_in(sent);
+    c->first += missed & fresh ? sim_lanes_in(sent) : 0;
+    return sent;
+}
+
+/* The partition that a line is at home in: half of the lines, whatever their distance. */
+static uint32_t home_of(const struct sim_caches *c, uint32_t line) {
+    return (line * 0x85ebca6bu >> 17 ^ line * 0xc2b2ae35u >> 29) & (c->parts - 1);
+}
+
+/* In the next launch of the kernel, blocks may run on multiprocessors of the other partition, which
+ * has a copy if one of the `readers` of its 64 bytes ran there before: where they are not at home,
+ * the first one misses its sectors with a chance of 1 / 2^readers. By half of a line: readers less
+ * one, 3 at most; the sectors, shifted by 2. */
+static void move(struct sim_caches *c, uint32_t line, uint32_t sectors, uint32_t by_near,
+                 uint32_t by_any, int far, struct sim_cached *count) {
+    for (uint32_t half = 0; half < 2; half++) {
+        const uint32_t mine = sectors >> 2 * half & 3, note = c->once[line] >> 4 * half & WHOLE,
+                       before = by_any >> 2 * half & 3 ? (note & 3) + 1 : 0,
+                       readers = before < 4 ? before + 1 : 4;
+        uint32_t first = note >> 2;
+        if (!mine)
+            continue;
+        count->l2_moved -= (int64_t)(first * CHANCES >> before);
+        if (far && !first && !(by_near >> 2 * half & 3))
+            first = sim_lanes_in(mine);
+        count->l2_moved += (int64_t)(first * CHANCES >> readers);
+        c->once[line] = (uint8_t)((c->once[line] & ~(WHOLE << 4 * half)) |
+                                  ((readers - 1) | first << 2) << 4 * half);
     }
-    const uint32_t sent = c->seen[line] >> 4 & missed, first = missed & 5, second = missed & 10,
-                   both = (first | first << 1) & ~valid, alone = second & ~(first << 1) & ~sent,
-                   before = alone >> 1 & ~valid;
-    c->seen[line] = (uint8_t)((c->seen[line] & ~(sent << 4)) | before << 4);
-    c->fills += sim_lanes_in((both | alone | before) & ~sent);
-    return both | missed;
+}
+
+/* Notes which partition was asked for sectors; returns those that none was asked for before. */
+static uint32_t note(struct sim_caches *c, uint32_t line, uint32_t sectors, uint32_t near,
+                     uint32_t home, struct sim_cached *count, int reads) {
+    const uint8_t seen = c->seen[line];
+    const uint32_t by_near = seen >> 4 * near & WHOLE, by_any = (seen | seen >> 4) & WHOLE;
+    c->held += !seen + (near != home && !by_near);
+    c->seen[line] |= (uint8_t)(sectors << 4 * near);
+    if (c->moves && c->parts > 1 && (reads || sectors & ~by_any))
+        move(c, line, sectors, by_near, by_any, reads && near != home, count);
+    c->distinct += sim_lanes_in(sectors & ~by_any);
+    return sectors & ~by_any;
+}
+
+/* The state of a line in a partition, which has it from now on. */
+static uint8_t *l2_line(struct sim_caches *c, uint32_t part, uint32_t line) {
+    uint32_t dirty;
+    uint8_t *state = &c->l2[part].states[cache_take(&c->l2[part], line, &dirty)];
+    c->write_backs += sim_lanes_in(dirty);
+    return state;
+}
+
+/* Writes sectors. Atomic operations read them, too, and leave no copy. Returns those that miss. */
+static uint32_t write_l2(struct sim_caches *c, const struct cached_line *e, uint32_t sectors,
+                         uint32_t near, uint32_t home, uint32_t fresh) {
+    uint8_t *state = l2_line(c, home, e->line);
+    const uint32_t missed = e->path == STORE ? 0 : sectors & ~*state;
+    *state |= (uint8_t)(fill(c, missed, *state & WHOLE, fresh) | sectors | sectors << 4);
+    if (near != home && e->path == STORE) {
+        *l2_line(c, near, e->line) |= (uint8_t)sectors;
+    } else if (c->parts > 1) {
+        const size_t at = cache_find(&c->l2[!home], e->line);
+        if (at != SIZE_MAX)
+            c->l2[!home].states[at] &= (uint8_t)~sectors;
+    }
+    return missed;
 }
 
 /* Sectors that arrive at L2. */
-static enum level reach_l2(struct sim_caches *c, const struct cached_line *e, uint32_t sectors) {
+static enum level reach_l2(struct sim_caches *c, const struct multiprocessor *m,
+                           const struct cached_line *e, uint32_t sectors) {
     struct sim_cached *count = &c->counts[e->pc];
     const int writes = e->path == STORE || e->path == ATOMIC;
-    const uint32_t fresh = sectors & ~c->seen[e->line];
-    c->distinct += sim_lanes_in(fresh);
-    uint32_t missed = sectors, dirty;
-    c->seen[e->line] |= (uint8_t)sectors;
+    const uint32_t near = m->part, home = home_of(c, e->line),
+                   fresh = note(c, e->line, sectors, near, home, count, !writes);
+    uint32_t missed = sectors, from_dram = sectors;
     count->l2_sectors += sim_lanes_in(sectors);
     count->l2_halves += sim_lanes_in((sectors | sectors >> 1) & 5);
-    if (c->l2.sets) {
-        uint8_t *state = &c->l2.states[cache_take(&c->l2, e->line, &dirty)];
-        c->write_backs += sim_lanes_in(dirty);
-        missed = e->path == STORE ? 0 : sectors & ~*state;
-        *state |= (uint8_t)(fill(c, e->line, missed, *state & WHOLE) | sectors |
-                            (writes ? sectors << 4 : 0));
-    } else if (writes) { /* no cache: all goes to DRAM */
-        c->write_backs += sim_lanes_in(sectors);
-        missed = 0;
+    if (!c->l2[0].sets) { /* no cache: all goes to DRAM */
+        *(writes ? &c->write_backs : &c->fills) += sim_lanes_in(sectors);
+        missed = from_dram = writes ? 0 : sectors;
+    } else if (writes) {
+        missed = from_dram = write_l2(c, e, sectors, near, home, fresh);
+        count->l2_far += near != home ? sim_lanes_in(sectors) : 0;
     } else {
-        c->fills += sim_lanes_in(sectors);
+        uint8_t *state = l2_line(c, near, e->line);
+        from_dram = missed = sectors & ~*state;
+        if (near != home && missed) {
+            count->l2_far += sim_lanes_in(missed);
+            uint8_t *there = l2_line(c, home, e->line);
+            from_dram = missed & ~*there;
+            *there |= (uint8_t)fill(c, from_dram, *there & WHOLE, fresh);
+            *state |= (uint8_t)(halves(c, missed) & *there);
+        } else {
+            *state |= (uint8_t)fill(c, missed, *state & WHOLE, fresh);
+        }
     }
     count->l2_hits += sim_lanes_in(sectors & ~missed);
-    count->l2_first += sim_lanes_in(missed & fresh);
-    return missed & ~fresh ? IN_DRAM : missed ? IN_FIRST : IN_L2;
+    count->l2_first += sim_lanes_in(from_dram & fresh);
+    count->l2_again += sim_lanes_in(from_dram & ~fresh);
+    return from_dram & ~fresh ? IN_DRAM : from_dram ? IN_FIRST : IN_L2;
 }
 
 /* A read by a cache of the multiprocessor: L2 gets what misses. */
@@ -404,13 +494,13 @@ static enum level read_cached(struct sim_caches *c, const struct multiprocessor 
                               struct cache *cache, const struct cached_line *e) {
     uint32_t dropped;
     if (!cache->sets)
-        return reach_l2(c, e, e->sectors);
+        return reach_l2(c, m, e, e->sectors);
     const size_t at = cache_take(cache, e->line, &dropped);
     const uint32_t hits = e->sectors & cache->states[at],
                    missed = c->lines_only && !hits ? WHOLE : e->sectors & ~hits;
     c->counts[e->pc].l1_hits += sim_lanes_in(hits);
     if (missed) {
-        const enum level level = reach_l2(c, e, missed);
+        const enum level level = reach_l2(c, m, e, missed);
         cache->states[at] |= (uint8_t)missed;
         cache->asked[at] = m->now << 2 | level;
         return level;
@@ -437,7 +527,7 @@ static void write_through(struct sim_caches *c, const struct multiprocessor *m, 
         }
         l1->states[at] |= e->sectors;
     }
-    reach_l2(c, e, e->sectors);
+    reach_l2(c, m, e, e->sectors);
 }
 
 static enum level replay_line(struct sim_caches *c, struct multiprocessor *m,
@@ -452,7 +542,7 @@ static enum level replay_line(struct sim_caches *c, struct multiprocessor *m,
         write_through(c, m, &m->l1, e);
         return IN_L1;
     default:
-        return reach_l2(c, e, e->sectors);
+        return reach_l2(c, m, e, e->sectors);
     }
 }
 
@@ -560,27 +650,54 @@ void sim_caches_end(struct sim_run *run, struct sim_block *block) {
 
 int sim_caches_lost(const struct sim_run *run) { return run->caches->lost; }
 
+/* The part of a launch's data that L2 has lost before the next launch of the same kernel: measured
+ * on an H200, by the lines and copies that it reads again and again, over L2's size. */
+static double lost_part(const struct sim_run *run) {
+    static const double from[] = {0.80, 0.93, 1.00, 1.07, 1.40}, lost[] = {0, 0.07, 0.23, 0.75, 1};
+    const double held = (double)run->caches->held * LINE, size = run->preset->l2_bytes;
+    const double used = size > 0 ? held / size : 2;
+    for (size_t i = 0; i < sizeof from / sizeof *from; i++)
+        if (used <= from[i])
+            return i ? lost[i - 1] +
+                           (lost[i] - lost[i - 1]) * (used - from[i - 1]) / (from[i] - from[i - 1])
+                     : 0;
+    return 1;
+}
+
 static uint64_t scaled(uint64_t count, double by) { return (uint64_t)((double)count * by + 0.5); }
 
 struct sim_cached sim_caches_of(const struct sim_run *run, uint32_t pc, uint64_t sectors) {
     const struct sim_caches *c = run->caches;
     const struct sim_cached n = c->counts[pc];
     const double by = n.l1_sectors ? (double)sectors / (double)n.l1_sectors : 0;
-    return (struct sim_cached){sectors,
-                               scaled(n.l1_hits, by),
-                               scaled(n.l2_sectors, by),
-                               scaled(n.l2_halves, by),
-                               scaled(n.l2_hits, by),
-                               scaled(n.l2_first, by),
-                               scaled(n.tag_passes, by),
-                               scaled(n.waits, by),
-                               scaled(n.first_waits, by),
-                               scaled(n.dram_waits, by)};
+    const double lost = lost_part(run), cold = (double)(n.l2_sectors - n.l2_hits),
+                 moved = n.l2_moved > 0 ? (double)n.l2_moved / CHANCES : 0,
+                 warm = lost * cold + (1 - lost) * ((double)n.l2_again + moved);
+    return (struct sim_cached){.l1_sectors = sectors,
+                               .l1_hits = scaled(n.l1_hits, by),
+                               .l2_sectors = scaled(n.l2_sectors, by),
+                               .l2_halves = scaled(n.l2_halves, by),
+                               .l2_hits = scaled(n.l2_hits, by),
+                               .l2_first = scaled(n.l2_first, by),
+                               .l2_far = scaled(n.l2_far, by),
+                               .l2_warm = (uint64_t)(warm * by + 0.5),
+                               .tag_passes = scaled(n.tag_passes, by),
+                               .waits = scaled(n.waits, by),
+                               .first_waits = scaled(n.first_waits, by),
+                               .dram_waits = scaled(n.dram_waits, by)};
 }
 
 void sim_caches_traffic(const struct sim_run *run, struct sim_counters *total) {
     const struct sim_caches *c = run->caches;
     total->l2_distinct_bytes = c->distinct * SIM_SECTOR;
+    total->l2_held_bytes = c->held * LINE;
+    const double lost = lost_part(run),
+                 kept = (1 - lost) * (double)(c->first < c->fills ? c->first : c->fills),
+                 written = (double)c->write_backs * SIM_SECTOR > (double)total->dram_write_bytes
+                               ? (double)c->write_backs * SIM_SECTOR
+                               : (double)total->dram_write_bytes;
+    total->l2_warm_dram_bytes =
+        (uint64_t)(((double)c->fills - kept) * SIM_SECTOR + lost * written + 0.5);
     total->l2_fill_bytes = c->fills * SIM_SECTOR;
     total->l2_write_back_bytes = c->write_backs * SIM_SECTOR;
     for (uint64_t i = 0; c->passes && i <= c->lines / SLICE_LINES; i++) {

@@ -63,6 +63,8 @@ static void add_memory(struct sim_counters *c, const struct sim_insn *in,
     c->l2_halves += cached->l2_halves;
     c->l2_hits += cached->l2_hits;
     c->l2_first_misses += cached->l2_first;
+    c->l2_warm_misses += cached->l2_warm;
+    c->l2_far_sectors += cached->l2_far;
     c->tag_passes += cached->tag_passes;
     c->waits += cached->waits;
     c->first_waits += cached->first_waits;

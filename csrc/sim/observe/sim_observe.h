@@ -15,8 +15,13 @@ enum sim_class sim_class_of(const struct sim_kernel *k, uint32_t pc, unsigned *f
 int sim_count_report(struct sim_run *run, struct sim_worker *workers, unsigned count,
                      struct sim_report *report);
 /* ---- sim_caches.c: returns 0 when out of memory ---- */
-struct sim_cached { /* sectors: that reach L1, and hit it; L2; those that only a warm L2 has */
-    uint64_t l1_sectors, l1_hits, l2_sectors, l2_halves, l2_hits, l2_first;
+struct sim_cached { /* sectors: that reach L1, and hit it; L2; those that only a warm L2 has; those
+                       that come from DRAM once more, that pass between partitions, that a warm L2
+                       lacks */
+    uint64_t l1_sectors, l1_hits, l2_sectors, l2_halves, l2_hits, l2_first, l2_again, l2_far,
+        l2_warm;
+    int64_t
+        l2_moved; /* quarters of sectors that other multiprocessors will read, see sim_caches.c */
     uint64_t tag_passes, waits, first_waits, dram_waits; /* see the counters of these names */
 };
 int sim_caches_open(struct sim_run *run);
