@@ -30,7 +30,7 @@ from gpuopt.jit import cache
 
 OLDEST = 70  # compute capability of presets whose machine code is looked at, times ten
 PTXAS_OLDEST = 75  # of ptxas 13; older presets take its code
-PTX = 75  # the target of gpuopt's own kernels on a simulated GPU
+TARGETS = (75, 90)  # of gpuopt's own kernels: a GPU runs the newest that it can
 SECONDS = 60.0
 
 # Pipes of machine instructions (CUDA binary utilities, "Instruction Set Reference").
@@ -425,17 +425,19 @@ def machine_of(ptx: str, kernel: str, capability: int) -> Machine | None:
 
 
 @lru_cache(64)
-def own_ptx(kernel: str) -> str:
-    """Return the PTX of one of gpuopt's own kernels, "" for others."""
+def own_ptx(kernel: str, target: int) -> str:
+    """Return the PTX of one of gpuopt's own kernels for a target, "" for others."""
     try:
-        return _core.kernel_ptx(kernel, PTX)
+        return _core.kernel_ptx(kernel, target)
     except (ValueError, KeyError, RuntimeError):
         return ""
 
 
 def own_machine(kernel: str, capability: int) -> Machine | None:
     """Return the machine code of one of gpuopt's own kernels; None without ptxas."""
-    return machine_of(own_ptx(kernel), kernel, max(capability, PTX))
+    capability = max(capability, TARGETS[0])
+    target = max(each for each in TARGETS if each <= capability)
+    return machine_of(own_ptx(kernel, target), kernel, capability)
 
 
 def _innermost(block: int, loops: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
