@@ -70,7 +70,8 @@ namespace axis {
 // missing vectors are identities.
 template <unsigned AT_ONCE, class Op, class In, class Mine, class Step, class Items>
 __device__ void add_vectors(const Op &op, Mine &mine, const In *first, Step step, int left,
-                            unsigned apart, bool streamed, const Items &which) {
+                            unsigned apart, bool streamed, const Items &which,
+                            uint32_t position = 0) {
     constexpr unsigned FEW = AT_ONCE > 4 ? AT_ONCE / 2 : AT_ONCE;
     const unsigned char *at = reinterpret_cast<const unsigned char *>(first);
     const auto from = [&](unsigned k) {
@@ -78,7 +79,7 @@ __device__ void add_vectors(const Op &op, Mine &mine, const In *first, Step step
     };
     const auto is_there = [&](unsigned k) { return left > int(k * apart); };
 #pragma unroll 1
-    for (uint32_t position = 0; left > 0; position += AT_ONCE) {
+    for (; left > 0; position += AT_ONCE) {
         vec<In> loaded[AT_ONCE];
         if constexpr (sizeof step == 4) // multiples are recomputed as cheaply as kept
             step = opaque_copy(step);
@@ -276,47 +277,28 @@ __device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
     }
 }
 
-// Extent of a strided array: no bytes outside it are read.
-struct extent {
-    uint64 begin, end;
-};
-
-// As add_vectors, for unaligned vectors of which `items` elements count: two aligned loads each;
-// surplus lanes are ignored (TUNING.md A8).
+// As add_vectors, for columns whose first and last vectors may lie partly outside the array, from
+// `begin` to `end`.
 template <unsigned AT_ONCE, class Op, class In, class Mine>
-__device__ void add_shifted_vectors(const Op &op, Mine &mine, const In *first, int64 step, int left,
-                                    unsigned apart, unsigned items, const extent &all) {
-    uint64 at = reinterpret_cast<uint64>(first);
-#pragma unroll 1
-    for (uint32_t position = 0; left > 0; position += AT_ONCE) {
-        vec<In> loaded[AT_ONCE];
-        uint4 behind[AT_ONCE];
-        const auto begin_of = [&](unsigned k) { return at + uint64(step) * k; };
-        const auto is_split = [&](unsigned k) {
-            return begin_of(k) % 16 + items * unsigned(sizeof(In)) > 16;
-        };
-        const auto is_inside = [&](unsigned k) {
-            const uint64 from = begin_of(k) / 16 * 16;
-            return from >= all.begin && from + (is_split(k) ? 32 : 16) <= all.end;
-        };
-#pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++) {
-            const uint4 *from = reinterpret_cast<const uint4 *>(begin_of(k) / 16 * 16);
-            const bool there = left > int(k * apart) && is_inside(k);
-            loaded[k].words = load_vector_if(there, from);
-            behind[k] = load_vector_if(there && is_split(k), from + 1);
-        }
-#pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++) {
-            loaded[k].words =
-                cut_vector<sizeof(In)>(loaded[k].words, behind[k], unsigned(begin_of(k) % 16));
-            if (left > int(k * apart) && !is_inside(k))
-                loaded[k] = some_items(reinterpret_cast<const In *>(begin_of(k)), items);
-        }
-        mine.template add<false>(op, loaded, position, apart, unsigned(left));
-        at += uint64(step) * AT_ONCE;
-        left -= int(AT_ONCE * apart);
-    }
+__device__ void add_unaligned(const Op &op, Mine &mine, const In *at, int64 step, int left,
+                              unsigned apart, bool streamed, uint64 begin, uint64 end) {
+    const uint64 address = reinterpret_cast<uint64>(at);
+    const int rows = (left + int(apart) - 1) / int(apart);
+    const bool from_before = rows > 0 && address<begin, to_behind = rows> from_before &&
+                             address + uint64((rows - 1) * step) + 16 > end;
+    const auto add_part = [&](int row) {
+        const auto *from = reinterpret_cast<const In *>(address + uint64(row * step));
+        const vec<In> one[1] = {part_of_vector(from, begin, end)};
+        mine.template add<true>(op, one, uint32_t(row), 1, 1);
+    };
+    if (from_before)
+        add_part(0);
+    add_vectors<AT_ONCE>(op, mine,
+                         reinterpret_cast<const In *>(address + uint64(from_before * step)), step,
+                         left - int(from_before + to_behind) * int(apart), apart, streamed,
+                         every_item<In>(), uint32_t(from_before));
+    if (to_behind)
+        add_part(rows - 1);
 }
 
 // Reduces a block's results, each of `parts` parts: get(value, part, result) adds one, put(result,
@@ -357,10 +339,11 @@ __device__ void combine_parts(const Op &op, unsigned results, unsigned parts, co
     }
 }
 
-// `wide` threads stand side by side, each on a column (or on a vector of columns); the block's
-// other threads are on the next rows of the same columns. At the end all threads take results, so
-// that adjacent threads store adjacent ones. If `group` rows are treated as one, to form whole
-// vectors, and a block has all of it, the block separates them again.
+// `wide` threads stand side by side, each on a vector of columns; the block's other threads are on
+// the next rows of the same columns. At the end all threads take results, so that adjacent threads
+// store adjacent ones. Rows may begin anywhere: a row's vectors then begin up to a vector before
+// the block's first column, `phase_of` elements, which is the same for all rows of a thread.
+// Columns may be `every` elements apart; those between them are ignored at the end.
 template <class Op, class In>
 __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     using Acc = typename Op::Acc;
@@ -374,14 +357,20 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     const unsigned above = blockIdx.x < tiles ? 0 : blockIdx.x / tiles,
                    tile = blockIdx.x - above * tiles;
     const unsigned o = splits == 1 ? above : above / splits, split = above - o * splits;
-    const uint64 begin = uint64(tile) * wide * COUNT, column = begin + x * COUNT,
-                 first = split * w.chunk,
+    const bool aligned = w.shape == AXIS_VECTORS;
+    const unsigned every = aligned ? 1 : unsigned(w.inner_axes.stride);
+    const uint64 begin = uint64(tile) * w.group, rest = w.inner - begin, first = split * w.chunk,
                  n = w.reduced - first < w.chunk ? w.reduced - first : w.chunk;
-    const int left = y < high && column < w.inner ? int(n) - int(y) : 0;
-    const int64 step = high * w.stride;
-    int64 from = int64(first + y) * w.stride;
+    const unsigned results = unsigned(rest < w.group ? rest : w.group);
+    const In *rows = in + w.outer_axes.offset(o) + int64(first) * w.stride;
+    const unsigned phase =
+        aligned ? 0 : unsigned(reinterpret_cast<uint64>(rows + begin * every) / sizeof(In));
+    const auto phase_of = [&](unsigned row) { return (phase + row * unsigned(w.stride)) % COUNT; };
+    const int64 column = int64(begin * every + x * COUNT) - (aligned ? 0 : phase_of(y));
+    const int left = y < high && column < int64((begin + results) * every) ? int(n) - int(y) : 0;
+    int64 from = int64(y) * w.stride;
     if (left > 0)
-        from += w.outer_axes.offset(o) + w.inner_axes.offset(column);
+        from += aligned ? w.inner_axes.offset(column) : column;
     Part *shared = shared_memory<Part>();
     static_assert(sizeof(Part) * COUNT <= AXIS_VECTOR_SHARED, "shared memory");
     // A rotation by some columns each: the lanes of a warp then read without bank conflicts.
@@ -391,29 +380,24 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
         return (y * COUNT + i) * wide + (at < wide ? at : at - wide);
     };
     // Whether a thread has all of its columns, and can store vectors.
-    const bool whole_vectors = high == 1 && w.group == 1 && !w.partials &&
-                               w.shape == AXIS_VECTORS && reinterpret_cast<uint64>(out) % 16 == 0;
+    const bool whole_vectors =
+        high == 1 && aligned && !w.partials && reinterpret_cast<uint64>(out) % 16 == 0;
     Mine mine;
-    const int64 bytes = step * int64(sizeof(In));
+    const int64 bytes = high * w.stride * int64(sizeof(In));
     constexpr bool few = sizeof(In) <= 4 && sizeof(Mine) <= (has_index<Op> ? 32 : 16); // registers
-    bool shifts = false;
-    if constexpr (sizeof(In) <= AXIS_SHIFTED_ITEM) {
-        shifts = w.shape == AXIS_SHIFTED;
-        if (shifts) {
-            const int64 end =
-                w.outer_axes.offset(w.outer - 1) + int64(w.reduced - 1) * w.stride + int64(w.inner);
-            const extent all = {reinterpret_cast<uint64>(in), reinterpret_cast<uint64>(in + end)};
-            const uint64 items = w.inner - column;
-            add_finite(mine, [&](auto &to) {
-                add_shifted_vectors<is_slow<decltype(to)> ? 1 : 2>(
-                    op, to, in + from, bytes, left, high, items < COUNT ? unsigned(items) : COUNT,
-                    all);
-            });
-        }
+    uint64 lowest = 0, highest = ~uint64(0);
+    if (!aligned) {
+        const int64 end = w.outer_axes.offset(w.outer - 1) + int64(w.reduced - 1) * w.stride +
+                          int64((w.inner - 1) * every) + 1;
+        lowest = reinterpret_cast<uint64>(in);
+        highest = reinterpret_cast<uint64>(in + end);
     }
-    if (!shifts)
-        add_all_vectors<few ? 8 : 4>(op, mine, in + from, bytes, left, high, w.streamed,
-                                     every_item<In>());
+    add_finite(mine, [&](auto &to) {
+        add_unaligned<is_slow<decltype(to)> ? 1
+                      : few                 ? 8
+                            : 4>(op, to, rows + from, bytes, left, high, w.streamed, lowest,
+                                 highest);
+    });
     if (whole_vectors) {
         Acc results[COUNT];
 #pragma unroll
@@ -427,12 +411,10 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
         for (unsigned i = 0; i < COUNT; i++)
             shared[slot_of(y, x, i)] = mine.part(i);
     __syncthreads();
-    const uint64 rest = w.inner - begin;
-    const unsigned every = rest < wide * COUNT ? unsigned(rest) : wide * COUNT;
     if constexpr (COUNT > 2 && storing<Op>::WIDE)
         if (whole_vectors && storing<Op>::stores_words(w)) { // nothing to join
 #pragma unroll 2
-            for (unsigned r = 2 * threadIdx.x; r < every; r += 2 * BLOCK) {
+            for (unsigned r = 2 * threadIdx.x; r < results; r += 2 * BLOCK) {
                 Acc two[2];
 #pragma unroll
                 for (unsigned i = 0; i < 2; i++)
@@ -442,8 +424,6 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
             }
             return;
         }
-    const unsigned rows = unsigned(w.group), results = every / rows;
-    const uint64 inner = rows == 1 ? w.inner : results; // of the results
     constexpr unsigned AT_ONCE = 8;
     // First the block's rows; then, in the last block, the chunks, AT_ONCE at a time.
     unsigned of_chunks = 0;
@@ -451,27 +431,23 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
         if (of_chunks) {
             Acc some[AT_ONCE];
             const unsigned parts = splits - part * AT_ONCE;
-            const uint64 at = (uint64(o) * splits + part * AT_ONCE) * inner + begin + result;
+            const uint64 at = (uint64(o) * splits + part * AT_ONCE) * w.inner + begin + result;
 #pragma unroll
             for (unsigned k = 0; k < AT_ONCE; k++)
-                some[k] = k < parts ? load_partial(op, w, at + k * inner) : Op::identity();
+                some[k] = k < parts ? load_partial(op, w, at + k * w.inner) : Op::identity();
 #pragma unroll
             for (unsigned k = 0; k < AT_ONCE; k++)
                 value = op.apply(value, some[k]);
             return value;
         }
-#pragma unroll 1
-        for (unsigned k = 0; k < rows; k++, result += results) {
-            const unsigned slot = slot_of(part, result / COUNT, result % COUNT);
-            const positions at = {int64((first + part) * rows + k), int64(high * rows)};
-            value = op.apply(value, Mine::whole(op, shared[slot], at));
-        }
-        return value;
+        const unsigned at = result * every + (aligned ? 0 : phase_of(part));
+        const Part found = shared[slot_of(part, at / COUNT, at % COUNT)];
+        return op.apply(value, Mine::whole(op, found, {int64(first + part), int64(high)}));
     };
     unsigned parts = n < high ? unsigned(n) : high;
     for (;;) {
         combine_parts(op, results, parts, add_part, [&](unsigned result, Acc value) {
-            const uint64 at = (of_chunks ? o : above) * inner + begin + result;
+            const uint64 at = (of_chunks ? o : above) * w.inner + begin + result;
             if (w.partials && !of_chunks)
                 store_partial(op, w, at, value);
             else
@@ -512,7 +488,7 @@ template <class Op, class In> __device__ void reduce_axis(const In *in, void *ou
         rows(op, in, out, w);
         break;
     case AXIS_VECTORS:
-    case AXIS_SHIFTED:
+    case AXIS_UNALIGNED:
         columns(op, in, out, w);
         break;
     case AXIS_GATHER:

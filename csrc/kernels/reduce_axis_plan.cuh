@@ -9,7 +9,6 @@ enum {
     AXIS_WORD_ROWS = 8,       /* the same for a thread, for rows of one word */
     AXIS_STRIDED_ITEM = 8,    /* bytes: strided elements wider than this are read one by one */
     AXIS_STRIDED_INDEXED = 4, /* the same for argmin */
-    AXIS_SHIFTED_ITEM = 2,    /* bytes of the widest elements read by unaligned vectors */
     AXIS_VECTOR_SHARED = 64,  /* bytes of shared memory a thread, for columns by vectors */
     AXIS_ITEM_SHARED = 16,    /* the same where elements are loaded one by one */
     AXIS_CHUNK = 1 << 30,     /* elements of a row that a block reduces, at most: fits 32 bits */
@@ -36,6 +35,6 @@ enum axis_shape {
     AXIS_ROWS,
     AXIS_STRIDED,
     AXIS_VECTORS,
-    AXIS_SHIFTED,
+    AXIS_UNALIGNED,
     AXIS_GATHER
 };

@@ -50,7 +50,6 @@ struct task {
     uint64_t item, count; /* bytes of an element; elements of a vector */
     uint64_t shape, splits, chunk, wide, group, tiles;
     unsigned variant;                  /* of the strategy */
-    uint64_t folded;                   /* rows treated as one */
     uint64_t loads, elements, results; /* of a thread */
     uint64_t sectors;                  /* of a warp's load of single elements */
     uint64_t blocks, shared_bytes, cost;
@@ -103,18 +102,12 @@ static uint64_t array_bytes(const struct task *task) {
     return task->numbers[OUTER] * task->numbers[REDUCED] * task->numbers[INNER] * task->item;
 }
 
-/* Rows treated as one whose results no block rejoins. */
-static uint64_t rows_apart(const struct task *task) { return task->group > 1 ? 1 : task->folded; }
-
 /* Whether the last blocks combine the chunks' results themselves, because they are too few to repay
  * a launch. */
 static bool combines_itself(const struct task *task) {
-    const uint64_t count = task->count;
     const bool row = task->shape == AXIS_ROWS || task->shape == AXIS_STRIDED,
                gathers = task->shape == AXIS_GATHER;
-    const uint64_t of_a_block = row       ? 1
-                                : gathers ? BLOCK / task->group * task->wide
-                                          : task->wide * count / task->folded;
+    const uint64_t of_a_block = row ? 1 : gathers ? BLOCK / task->group * task->wide : task->group;
     const uint64_t groups =
         gathers ? task->blocks / task->splits : task->numbers[OUTER] * (row ? 1 : task->tiles);
     return groups <= OPS_TICKETS && task->splits * of_a_block <= fixed(combined);
@@ -299,67 +292,62 @@ static bool plan_row_blocks(const struct ops_queue *queue, struct task *task) {
     return plan_rows(queue, task, BLOCK);
 }
 
-/* Vectors of columns side by side in a block. Wide blocks read more of a row; narrow ones leave
- * less for the last blocks to combine, and overlap better for long columns (TUNING.md A6). */
-static bool plan_columns(const struct ops_queue *queue, struct task *task, enum axis_shape shape) {
-    const uint64_t *n = task->numbers, item = task->item, count = VECTOR / item;
-    const uint64_t columns = ceil_div(n[INNER], count), side = WIDEST >> task->variant;
-    if (task->variant && side >= columns)
-        return false;
+/* Vectors of columns side by side in a block, `high` rows of them. Wide blocks read more of a row;
+ * narrow ones leave less for the last blocks to combine, and overlap better for long columns
+ * (TUNING.md A6). */
+static bool plan_columns(const struct ops_queue *queue, struct task *task, enum axis_shape shape,
+                         uint64_t wide, uint64_t results) {
+    const uint64_t *n = task->numbers, high = BLOCK / wide;
     /* Partial results are written and read again, so they must be few compared with the elements.
      */
-    const uint64_t few = 16 * dtype_size(task->raw) / item;
+    const uint64_t few = 16 * dtype_size(task->raw) / task->item;
     task->shape = shape;
-    task->tiles = ceil_div(columns, side);
-    /* Even tiles, in whole 128-byte lines. */
-    task->wide = min_u64(side, min_u64(columns, ceil_div(ceil_div(columns, task->tiles), 8) * 8));
-    task->tiles = ceil_div(columns, task->wide);
-    const uint64_t high = BLOCK / task->wide;
+    task->wide = wide;
+    task->group = results;
+    task->tiles = ceil_div(n[INNER], results);
     split(queue, task, n[OUTER] * task->tiles,
           max_u64(few, high * IN_FLIGHT / 2 * tuned(task, chunk_passes)), high);
     task->shared_bytes = BLOCK * AXIS_VECTOR_SHARED;
     const uint64_t loads = ceil_div(min_u64(task->chunk, n[REDUCED]), high);
-    return plans(task, loads, loads * count);
+    return plans(task, loads, loads * task->count);
 }
 
 /* Columns by vectors: each lies within one innermost row, and all rows begin at vectors. */
 static bool plan_aligned_columns(const struct ops_queue *queue, struct task *task) {
     const uint64_t *n = task->numbers, *outer = n + OUTER_STRIDE, *inner = n + INNER_STRIDE;
-    const uint64_t count = task->count;
+    const uint64_t count = task->count, columns = ceil_div(n[INNER], count);
     bool fit = n[INNER] > 1 && task->in % VECTOR == 0 && *inner == 1 && n[INNER] % count == 0 &&
                (n[OUTER] == 1 || *outer % count == 0) &&
                (n[REDUCED] == 1 || n[STRIDE] % count == 0);
     for (int k = 0; k < MORE - PERIODS; k++)
         fit = fit && outer[MORE + k] % count == 0 && inner[MORE + k] % count == 0 &&
               inner[PERIODS + k] % count == 0;
-    return fit && plan_columns(queue, task, AXIS_VECTORS);
+    const uint64_t side = WIDEST >> task->variant;
+    if (!fit || (task->variant && side >= columns))
+        return false;
+    /* Even tiles, in whole 128-byte lines. */
+    const uint64_t tiles = ceil_div(columns, side);
+    const uint64_t wide =
+        min_u64(side, min_u64(columns, ceil_div(ceil_div(columns, tiles), 8) * 8));
+    return plan_columns(queue, task, AXIS_VECTORS, wide, wide * count);
 }
 
-/* Contiguous columns by unaligned vectors. */
-static bool plan_shifted_columns(const struct ops_queue *queue, struct task *task) {
-    const uint64_t *n = task->numbers;
-    return n[INNER] > 1 && task->item <= AXIS_SHIFTED_ITEM && one_axis(n + INNER_STRIDE) &&
-           n[INNER_STRIDE] == 1 && plan_columns(queue, task, AXIS_SHIFTED);
-}
-
-/* Columns whose rows do not begin at vectors: as many rows as form whole vectors are treated as
- * one. Remaining rows make one more partial result, which several outer elements, and indices,
- * cannot have. */
-static bool plan_folded_columns(const struct ops_queue *queue, struct task *task) {
-    uint64_t *n = task->numbers;
-    const uint64_t count = task->count, rows = count / gcd(n[INNER], count);
-    if (n[INNER] == 1 || rows == 1 || n[REDUCED] < rows || !task->dense || task->in % VECTOR != 0 ||
-        task->partial || (n[REDUCED] % rows != 0 && (n[OUTER] > 1 || task->argmin)))
+/* Columns by vectors of rows that begin anywhere, or of every second or third element: all rows of
+ * a thread begin at the same place in a vector. */
+static bool plan_unaligned_columns(const struct ops_queue *queue, struct task *task) {
+    const uint64_t *n = task->numbers, count = task->count, every = n[INNER_STRIDE];
+    const uint64_t high = (uint64_t)1 << task->variant, wide = BLOCK / high;
+    const uint64_t alike = count / gcd(n[STRIDE], count); /* rows until one begins like the first */
+    const uint64_t columns = ceil_div((n[INNER] - 1) * every + count, count);
+    if (n[INNER] == 1 || !one_axis(n + INNER_STRIDE) || every == 0 || every > SECTOR / task->item ||
+        (n[REDUCED] > high && (n[STRIDE] == 0 || high % alike != 0)) ||
+        (task->variant && high > 1 && wide >= 2 * columns))
         return false;
-    n[REDUCED] /= rows;
-    n[INNER] *= rows;
-    n[STRIDE] *= rows;
-    task->folded = rows;
-    if (!plan_columns(queue, task, AXIS_VECTORS))
-        return false;
-    if (task->tiles == 1) /* a block has all columns, and separates the rows again */
-        task->group = rows;
-    return task->tiles == 1 || !task->argmin;
+    const uint64_t most = (wide - 1) * count / every;
+    const uint64_t even = ceil_div(n[INNER], ceil_div(n[INNER], most));
+    const uint64_t unit = SECTOR / task->item;
+    return plan_columns(queue, task, AXIS_UNALIGNED, wide,
+                        min_u64(most, ceil_div(even, unit) * unit));
 }
 
 /* Sectors that a warp's load of single elements touches. */
@@ -473,9 +461,9 @@ static uint64_t cost_of(const struct ops_queue *queue, const struct task *task,
     const uint64_t memory = max_u64(bytes / m / (cached ? fixed(cache_bytes) : fixed(memory_bytes)),
                                     requested / m / sector_rate(task, cached));
     const uint64_t issue = task->blocks * cycles / m;
-    const uint64_t combine = task->splits * rows_apart(task) == 1             ? 0
-                             : rows_apart(task) == 1 && combines_itself(task) ? fixed(ticket)
-                                                                              : fixed(launch);
+    const uint64_t combine = task->splits == 1       ? 0
+                             : combines_itself(task) ? fixed(ticket)
+                                                     : fixed(launch);
     return cycles + max_u64(memory, issue) + min_u64(memory, issue) / 4 + combine;
 }
 
@@ -488,7 +476,7 @@ static void set_facts(struct task *task) {
     task->item = dtype_size(task->signature->items);
     task->count = VECTOR / task->item;
     task->dense = without_gaps(task->numbers);
-    task->group = task->splits = task->folded = task->results = 1;
+    task->group = task->splits = task->results = 1;
 }
 
 /* Hash of all that a decision depends on; never 0. */
@@ -637,43 +625,31 @@ enum status ops_reduce_axis_plan(struct ops_queue *queue, const struct ops_choic
     set_facts(&task);
     struct task first = task;
     plan_cheapest(queue, &first);
-    const uint64_t rows = first.folded;
-    const uint64_t rest = task.numbers[REDUCED] % rows;
+    if (first.splits == 1)
+        return add_step(queue, choice, &first, plan);
+
     const uint64_t results = task.numbers[OUTER] * task.numbers[INNER];
     if (first.shape == AXIS_GATHER) {
         task.numbers[OUTER] = 1;
         task.numbers[INNER] = results;
     }
-    const uint64_t partials = first.splits * rows_apart(&first) + (rest > 0);
-    if (partials == 1)
-        return add_step(queue, choice, &first, plan);
-
-    const size_t raw = dtype_size(task.raw);
+    const uint64_t partials = results * first.splits;
     const uint64_t bytes =
-        ceil_div(results * partials * raw, SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT;
+        ceil_div(partials * dtype_size(task.raw), SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT;
     enum status status =
-        ops_scratch(queue, plan, bytes + (task.argmin ? results * partials * sizeof(int64_t) : 0));
+        ops_scratch(queue, plan, bytes + (task.argmin ? partials * sizeof(int64_t) : 0));
     if (status)
         return status;
     first.partials = plan->scratch;
     first.partial_index = task.argmin ? plan->scratch + bytes : 0;
-    if (partials == first.splits && combines_itself(&first)) {
+    if (combines_itself(&first)) {
         status = ops_tickets(queue, &first.tickets);
         return status ? status : add_step(queue, choice, &first, plan);
     }
     status = add_step(queue, choice, &first, plan);
-    if (!status && rest) {
-        struct task left = task;
-        left.numbers[REDUCED] = rest;
-        left.in += (task.numbers[REDUCED] - rest) * task.numbers[INNER] * task.item;
-        left.partials = plan->scratch + results * (partials - 1) * raw;
-        left.partial = true;
-        plan_cheapest(queue, &left);
-        status = add_step(queue, choice, &left, plan);
-    }
     if (status)
         return status;
-    struct task last = second_pass(choice, &task, partials, plan->scratch, first.partial_index);
+    struct task last = second_pass(choice, &task, first.splits, plan->scratch, first.partial_index);
     plan_cheapest(queue, &last);
     if (last.splits > 1)
         return too_many(&task); /* there is no third pass */

@@ -228,20 +228,26 @@ __device__ inline void load_every(vec<In> (&loaded)[N], bool streamed, const Fro
     }
 }
 
-// The first `items` elements of a vector, one by one.
-template <class In> __device__ vec<In> some_items(const In *at, unsigned items) {
+// The elements of a vector that lie between two addresses, one by one; the others are zeros.
+template <class In> __device__ vec<In> part_of_vector(const In *at, uint64 begin, uint64 end) {
     constexpr unsigned bits = 8 * sizeof(In);
     vec<In> found;
     found.words = {0, 0, 0, 0};
 #pragma unroll 1
-    for (unsigned i = items; i-- > 0;) {
+    for (unsigned i = vec<In>::count; i-- > 0;) {
         vec<In> one;
         one.words = {0, 0, 0, 0};
-        one.items[0] = at[i];
+        if (reinterpret_cast<uint64>(at + i) >= begin && reinterpret_cast<uint64>(at + i) < end)
+            one.items[0] = at[i];
+        if constexpr (sizeof(In) == 8) {
+            found.word[2] = found.word[0], found.word[3] = found.word[1];
+            found.word[0] = one.word[0], found.word[1] = one.word[1];
+        } else {
 #pragma unroll
-        for (unsigned k = 3; k > 0; k--)
-            found.word[k] = __funnelshift_lc(found.word[k - 1], found.word[k], bits);
-        found.word[0] = __funnelshift_lc(0, found.word[0], bits) | one.word[0];
+            for (unsigned k = 3; k > 0; k--)
+                found.word[k] = __funnelshift_lc(found.word[k - 1], found.word[k], bits);
+            found.word[0] = __funnelshift_lc(0, found.word[0], bits) | one.word[0];
+        }
     }
     return found;
 }

@@ -126,9 +126,14 @@ __device__ __noinline__ void store_as(void *out, uint64 at, Number a, uint64 fin
         static_cast<Number *>(out)[at] = a;
     }
 }
+__device__ inline bool is_true(const work &w, int64 count) {
+    return w.finish == ANY ? count != 0 : count == int64(w.divisor);
+}
 __device__ inline void store_number(const work &w, void *out, uint64 at, int64 a) {
     if (w.finish == INT64 || w.finish == RAW)
         static_cast<int64 *>(out)[at] = a;
+    else if (w.finish == ANY || w.finish == ALL)
+        static_cast<int8_t *>(out)[at] = is_true(w, a);
     else
         store_as(out, at, a, w.finish, w.divisor);
 }
@@ -142,32 +147,44 @@ __device__ inline void store_number(const work &w, void *out, uint64 at, float64
     else
         store_as(out, at, a, w.finish, w.divisor);
 }
-// A thread's adjacent results, in 16-byte vectors; false where only store() applies, or where
-// threads would store more than a sector apart.
+// A thread's adjacent results, in words of up to 16 bytes; false where only store() applies, or
+// where threads would store more than a sector apart.
 template <class To, class Number> __device__ To as_result(Number a) { return To(a); }
 template <> __device__ half as_result(float64 a) { return narrowed<half>(a); }
 template <> __device__ bfloat as_result(float64 a) { return narrowed<bfloat>(a); }
+template <unsigned Bytes> struct result_word { using type = uint4; };
+template <> struct result_word<8> { using type = uint2; };
+template <> struct result_word<4> { using type = uint32_t; };
 template <class To, class Number, unsigned Count>
 __device__ bool store_vectors(void *out, uint64 at, const Number (&results)[Count], bool there) {
-    if constexpr (Count * sizeof(To) > 32) {
+    constexpr unsigned BYTES = Count * sizeof(To);
+    if constexpr (BYTES > 32 || BYTES < 4) {
         return false;
     } else {
+        using Word = typename result_word<BYTES>::type;
         union {
-            uint4 words[Count * sizeof(To) / 16];
+            Word words[BYTES / sizeof(Word)];
             To items[Count];
         } vectors;
 #pragma unroll
         for (unsigned i = 0; i < Count; i++)
             vectors.items[i] = as_result<To>(results[i]);
 #pragma unroll
-        for (unsigned i = 0; there && i < Count * sizeof(To) / 16; i++)
-            reinterpret_cast<uint4 *>(static_cast<To *>(out) + at)[i] = vectors.words[i];
+        for (unsigned i = 0; there && i < BYTES / sizeof(Word); i++)
+            reinterpret_cast<Word *>(static_cast<To *>(out) + at)[i] = vectors.words[i];
         return true;
     }
 }
 template <unsigned Count>
 __device__ bool store_numbers(const work &w, void *out, uint64 at, const int64 (&results)[Count],
                               bool there) {
+    if (w.finish == ANY || w.finish == ALL) {
+        int64 truths[Count];
+#pragma unroll
+        for (unsigned i = 0; i < Count; i++)
+            truths[i] = is_true(w, results[i]);
+        return store_vectors<int8_t>(out, at, truths, there);
+    }
     return w.finish == INT64 && store_vectors<int64>(out, at, results, there);
 }
 template <unsigned Count>

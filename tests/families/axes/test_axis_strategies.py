@@ -23,6 +23,9 @@ LAYOUTS = [  # shape, view, axis
     ((130, 77), np.s_[:], 0),  # unaligned columns
     ((2000, 34), np.s_[:, 2:-1], 0),
     ((6, 3001), np.s_[:], 0),
+    ((1, 9001), np.s_[:, 13:-5], 0),  # a copy from any address
+    ((3, 41, 90), np.s_[:, :, 1::3], 1),  # every third column
+    ((2, 300, 57), np.s_[:, 1:-1, :55], 1),
     ((60, 40, 5), np.s_[:], 1),  # slabs of few inner elements
     ((5, 64, 16), np.s_[:, :, ::3], 1),
 ]
@@ -52,10 +55,12 @@ def problem_of(base, view, axis, op, result):
         ("sum", "int8", "int64"),
         ("argmax", "int16", "int64"),
         ("any", "int32", "bool"),
+        ("argmin", "float64", "int64"),
+        ("max", "float16", "float16"),
     ],
 )
 def test_each_strategy_returns_numpys_results(device, strategy, op, dtype, result, rng):
-    reduce = {"max": np.max, "argmax": np.argmax, "any": np.any, "sum": np.sum}[op]
+    reduce = getattr(np, op)
     for shape, view, axis in LAYOUTS:
         base = rng.integers(-99, 99, shape).astype(dtype)
         if op == "any":
