@@ -32,6 +32,7 @@ struct device_info {
     int compute_capability; /* 90 for 9.0; 0 where there is none */
     int clock_khz, memory_clock_khz, memory_bus_bits;
     uint64_t cache_bytes; /* of the last-level cache */
+    uint64_t memory_rate; /* peak, in bytes per second; 0: unknown */
 };
 
 /* For display, read apart: it takes longer than a short call. */

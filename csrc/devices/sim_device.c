@@ -185,6 +185,7 @@ static enum status sim_device_info(const char *which, struct device_info *info) 
     info->shared_per_block = (int)preset->shared_per_block;
     info->compute_capability = (int)preset->cc;
     info->clock_khz = (int)(preset->clock_ghz * 1e6);
+    info->memory_rate = (uint64_t)(preset->bandwidth_gbs * 1e9);
     return STATUS_OK;
 }
 

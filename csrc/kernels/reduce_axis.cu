@@ -470,7 +470,9 @@ template <class Op, class In> __device__ void reduce_axis(const In *in, void *ou
         groups(op, in, out, w);
         break;
     case AXIS_WORDS:
-        if (w.wide == 2)
+        if (w.wide == 1)
+            words<uint8_t>(op, in, out, w);
+        else if (w.wide == 2)
             words<uint16_t>(op, in, out, w);
         else if (w.wide == 4)
             words<uint32_t>(op, in, out, w);

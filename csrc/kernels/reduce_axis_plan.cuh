@@ -23,9 +23,9 @@ enum {
 /* Results of a thread that loads elements one by one, if they are many. */
 #define AXIS_SIDE(item) ((item) == 8 ? 2 : 4)
 
-/* Small slabs through shared memory; rows of 2, 4 or 8 bytes; rows of three elements; rows of a few
- * vectors; longer rows; the same with every second or third element; slabs of few inner elements;
- * columns by vectors; the same unaligned; all others, element by element. */
+/* Small slabs through shared memory; rows of 2, 4 or 8 bytes, or of one element; rows of three
+ * elements; rows of a few vectors; longer rows; the same with every second or third element; slabs
+ * of few inner elements; columns by vectors; the same unaligned; all others, element by element. */
 enum axis_shape {
     AXIS_STAGED,
     AXIS_WORDS,

@@ -32,7 +32,10 @@ enum { STAGE_EDGES = 2 * VECTOR }; /* bytes: slabs need not begin or end at vect
 enum {
     GRID_MAX = 0x7fffffff,   /* blocks in x */
     WIDEST = BLOCK,          /* vectors of columns side by side in a block */
+    WHOLE_LINES = 8,         /* vectors of a 128-byte line */
     BANK_BYTES = 128,        /* bytes of all banks of shared memory */
+    GATHER_JOINS = 3,        /* parts that a thread of a gathered result joins, on average */
+    CHUNKS_AT_ONCE = 8,      /* as in axis_gather.cuh and in columns */
     SECTOR = 32,             /* bytes: a load of elements this far apart reads all between them */
     USUAL_CACHE = 4 << 20,   /* bytes of L2, if a device does not tell */
     SCRATCH_ALIGNMENT = 256, /* bytes */
@@ -52,6 +55,8 @@ struct task {
     unsigned variant;                  /* of the strategy */
     uint64_t loads, elements, results; /* of a thread */
     uint64_t sectors;                  /* of a warp's load of single elements */
+    uint64_t joins;                    /* parts of results that a thread joins at the end */
+    uint64_t surplus;                  /* of the memory's time, in 128ths */
     uint64_t blocks, shared_bytes, cost;
 };
 
@@ -83,6 +88,14 @@ static uint64_t multiprocessors(const struct ops_queue *queue) {
 
 static uint64_t cache_bytes(const struct ops_queue *queue) {
     return queue->info.cache_bytes ? queue->info.cache_bytes : USUAL_CACHE;
+}
+
+/* Bytes that memory delivers to a multiprocessor in 1,000 cycles. */
+static uint64_t memory_rate(const struct ops_queue *queue) {
+    const struct device_info *info = &queue->info;
+    const uint64_t all = multiprocessors(queue) * (uint64_t)info->clock_khz;
+    const uint64_t peak = all ? info->memory_rate / all : 0;
+    return peak ? peak : 1000 * fixed(memory_bytes);
 }
 
 /* Whether a block may have this much shared memory: the oldest simulated GPUs have 16 KiB. */
@@ -179,16 +192,17 @@ static bool plan_staged(const struct ops_queue *queue, struct task *task) {
                  turns * (by_vectors ? ceil_div(elements, 4) : elements));
 }
 
-/* Rows of one word each, contiguous and word-aligned. */
+/* Rows of one word each, contiguous and word-aligned, or of one element. */
 static bool plan_words(const struct ops_queue *queue, struct task *task) {
     const uint64_t *n = task->numbers, bytes = n[REDUCED] * task->item;
-    if (!task->dense || n[INNER] > 1 || n[REDUCED] == 1 ||
-        (bytes != 2 && bytes != 4 && bytes != 8) || task->in % bytes != 0)
+    const bool words = task->dense && n[INNER] == 1 && task->in % bytes == 0 &&
+                       (bytes == 2 || bytes == 4 || bytes == 8);
+    if (n[REDUCED] > 1 && !words)
         return false;
     (void)queue;
     task->shape = AXIS_WORDS;
     task->wide = bytes;
-    task->blocks = ceil_div(n[OUTER], AXIS_WORD_ROWS * BLOCK);
+    task->blocks = ceil_div(n[OUTER] * n[INNER], AXIS_WORD_ROWS * BLOCK);
     return plans(task, AXIS_WORD_ROWS, AXIS_WORD_ROWS * n[REDUCED]);
 }
 
@@ -308,7 +322,10 @@ static bool plan_columns(const struct ops_queue *queue, struct task *task, enum 
     split(queue, task, n[OUTER] * task->tiles,
           max_u64(few, high * IN_FLIGHT / 2 * tuned(task, chunk_passes)), high);
     task->shared_bytes = BLOCK * AXIS_VECTOR_SHARED;
-    const uint64_t loads = ceil_div(min_u64(task->chunk, n[REDUCED]), high);
+    const uint64_t rows = min_u64(task->chunk, n[REDUCED]), loads = ceil_div(rows, high);
+    task->joins = high > 1 ? ceil_div(results * min_u64(high, rows), BLOCK) : 0;
+    if (wide < 2 * WHOLE_LINES) /* blocks share lines and sectors with their neighbours */
+        task->surplus = (2 * WHOLE_LINES - wide) * (shape == AXIS_UNALIGNED ? 4 : 1);
     return plans(task, loads, loads * task->count);
 }
 
@@ -327,8 +344,8 @@ static bool plan_aligned_columns(const struct ops_queue *queue, struct task *tas
         return false;
     /* Even tiles, in whole 128-byte lines. */
     const uint64_t tiles = ceil_div(columns, side);
-    const uint64_t wide =
-        min_u64(side, min_u64(columns, ceil_div(ceil_div(columns, tiles), 8) * 8));
+    const uint64_t wide = min_u64(
+        side, min_u64(columns, ceil_div(ceil_div(columns, tiles), WHOLE_LINES) * WHOLE_LINES));
     return plan_columns(queue, task, AXIS_VECTORS, wide, wide * count);
 }
 
@@ -338,12 +355,12 @@ static bool plan_unaligned_columns(const struct ops_queue *queue, struct task *t
     const uint64_t *n = task->numbers, count = task->count, every = n[INNER_STRIDE];
     const uint64_t high = (uint64_t)1 << task->variant, wide = BLOCK / high;
     const uint64_t alike = count / gcd(n[STRIDE], count); /* rows until one begins like the first */
-    const uint64_t columns = ceil_div((n[INNER] - 1) * every + count, count);
     if (n[INNER] == 1 || !one_axis(n + INNER_STRIDE) || every == 0 || every > SECTOR / task->item ||
-        (n[REDUCED] > high && (n[STRIDE] == 0 || high % alike != 0)) ||
-        (task->variant && high > 1 && wide >= 2 * columns))
+        (n[REDUCED] > high && (n[STRIDE] == 0 || high % alike != 0)))
         return false;
-    const uint64_t most = (wide - 1) * count / every;
+    const uint64_t most = (wide - 1) * count / every, less = (wide / 2 - 1) * count / every;
+    if (most == 0 || (less >= n[INNER] && wide > 2 && n[REDUCED] > high))
+        return false; /* fewer threads hold all columns */
     const uint64_t even = ceil_div(n[INNER], ceil_div(n[INNER], most));
     const uint64_t unit = SECTOR / task->item;
     return plan_columns(queue, task, AXIS_UNALIGNED, wide,
@@ -388,6 +405,7 @@ static bool plan_gather(const struct ops_queue *queue, struct task *task, bool a
     const uint64_t loads = ceil_div(min_u64(task->chunk, reduced), parts);
     task->results = side;
     task->sectors = sectors_of(task);
+    task->joins = parts > 1 ? GATHER_JOINS * side : 0;
     return plans(task, loads * side, loads * side);
 }
 
@@ -433,15 +451,25 @@ static uint64_t memory_bytes(const struct task *task) {
     return array_bytes(task) * max_u64(step, 1);
 }
 
-/* Bytes per cycle and multiprocessor at which a launch finds sectors that it reads more than once:
- * in L1, or in L2 if blocks share them. Lanes that each read a sector of their own evict it before
- * neighbouring results read it: then it comes from one level further away (TUNING.md A14). */
-static uint64_t sector_rate(const struct task *task, bool cached) {
+/* Bytes in 1,000 cycles of a multiprocessor at which a launch finds sectors that it reads more than
+ * once: in L1, or in L2 if blocks share them. Lanes that each read a sector of their own evict it
+ * before neighbouring results read it: then it comes from one level further away (TUNING.md A14).
+ */
+static uint64_t sector_rate(const struct ops_queue *queue, const struct task *task, bool cached) {
     const bool apart = !cached && task->tiles && task->group > 1 && task->numbers[REDUCED] > 1 &&
                        task->numbers[STRIDE] * task->item >= SECTOR;
     if (task->group == BLOCK)
-        return apart ? fixed(memory_bytes) : fixed(cache_bytes);
-    return apart ? fixed(cache_bytes) : fixed(near_bytes);
+        return apart ? memory_rate(queue) : 1000 * fixed(cache_bytes);
+    return 1000 * (apart ? fixed(cache_bytes) : fixed(near_bytes));
+}
+
+/* Rounds in which the last block of some results adds their chunks. */
+static uint64_t chunk_rounds(const struct task *task) {
+    if (task->shape == AXIS_GATHER)
+        return ceil_div(task->splits, CHUNKS_AT_ONCE * task->group);
+    if (task->shape == AXIS_ROWS || task->shape == AXIS_STRIDED)
+        return 1;
+    return ceil_div(task->group * ceil_div(task->splits, CHUNKS_AT_ONCE), BLOCK);
 }
 
 /* Estimates the cycles of a launch. A block alone takes `cycles`; a full multiprocessor completes
@@ -453,17 +481,18 @@ static uint64_t cost_of(const struct ops_queue *queue, const struct task *task,
     const bool cached = bytes <= cache_bytes(queue) / 2;
     const uint64_t element = strategy->element * (task->item == 8 ? fixed(wide_element) : 1);
     const uint64_t more = (task->results - 1) * fixed(more_result);
-    const uint64_t join =
-        task->sectors && task->group > 1 ? task->results * fixed(joined_result) : 0;
     const uint64_t cycles = strategy->block + task->loads * (strategy->load + task->sectors / 2) +
-                            task->elements * element + more + join;
+                            task->elements * element + more + task->joins * fixed(join);
     const uint64_t requested = task->blocks * (BLOCK / WARP) * task->loads * task->sectors * SECTOR;
-    const uint64_t memory = max_u64(bytes / m / (cached ? fixed(cache_bytes) : fixed(memory_bytes)),
-                                    requested / m / sector_rate(task, cached));
+    const uint64_t rate = cached ? 1000 * fixed(cache_bytes) : memory_rate(queue);
+    const uint64_t once = bytes / m * 1000 / rate,
+                   again = requested / m * 1000 / sector_rate(queue, task, cached);
+    const uint64_t memory = max_u64(once + once * task->surplus / 128, again);
     const uint64_t issue = task->blocks * cycles / m;
-    const uint64_t combine = task->splits == 1       ? 0
-                             : combines_itself(task) ? fixed(ticket)
-                                                     : fixed(launch);
+    const uint64_t combine = task->splits == 1 ? 0
+                             : combines_itself(task)
+                                 ? fixed(ticket) + chunk_rounds(task) * fixed(chunk_round)
+                                 : fixed(launch);
     return cycles + max_u64(memory, issue) + min_u64(memory, issue) / 4 + combine;
 }
 

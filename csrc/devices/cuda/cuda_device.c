@@ -220,6 +220,8 @@ static enum status cuda_info(const char *which, struct device_info *info) {
     snprintf(info->name, sizeof info->name, "cuda:%d", gpu->ordinal);
     info->capabilities = CAPABILITIES;
     info->cache_bytes = (uint64_t)cache;
+    info->memory_rate =
+        (uint64_t)info->memory_clock_khz * 2000 * (unsigned)info->memory_bus_bits / 8;
     info->compute_capability = gpu->compute_capability;
     return cuda_leave(gpu, status);
 }

@@ -165,9 +165,19 @@ __device__ void gather(const Op &op, const In *in, void *out, const work &w) {
     for (unsigned i = 0; i < SIDE; i++) {
         const uint64 r = begin + i * wide;
         Acc value = Op::identity();
+        constexpr unsigned AT_ONCE = 8;
 #pragma unroll 1
-        for (unsigned s = part; r < results && s < splits; s += parts)
-            value = op.apply(value, load_partial(op, w, s * results + r));
+        for (unsigned s = part; r < results && s < splits; s += AT_ONCE * parts) {
+            Acc some[AT_ONCE];
+#pragma unroll
+            for (unsigned k = 0; k < AT_ONCE; k++)
+                some[k] = s + k * parts < splits
+                              ? load_partial(op, w, (s + k * parts) * results + r)
+                              : Op::identity();
+#pragma unroll
+            for (unsigned k = 0; k < AT_ONCE; k++)
+                value = op.apply(value, some[k]);
+        }
         value = joined(value);
         if (part == 0 && r < results)
             storing<Op>::store(op, w, out, r, value);
