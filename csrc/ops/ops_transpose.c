@@ -14,8 +14,8 @@
 enum {
     TILE = 32, /* as in transpose.cu */
     GRID_Y = 65535,
-    THREADS = 2048, /* threads per multiprocessor */
-    STRIDED = 256,  /* more than AXES_MAX */
+    USUAL_CACHE = 50 << 20, /* bytes of L2, if a device does not tell */
+    STRIDED = 256,          /* more than AXES_MAX */
     STRIDED_AXES_MAX = 42,
 };
 
@@ -138,14 +138,18 @@ static uint32_t columns_apart(const struct transpose_plan *plan, size_t item) {
     return plan->columns * item % fixed(slow_pitch) ? 0 : (uint32_t)apart;
 }
 
-/* Rows of tiles in a strip, which is completed before the next (TUNING.md T6; see transpose.cu). */
-static uint32_t strip_of(const struct transpose_plan *plan, uint64_t address, size_t item) {
+/* Rows of tiles in a strip, which is completed before the next: a matrix is one strip if a column
+ * of tiles, read and written, leaves most of L2 to others (TUNING.md T6, T14; see transpose.cu). */
+static uint32_t strip_of(const struct ops_queue *queue, const struct transpose_plan *plan,
+                         uint64_t address, size_t item) {
     const enum transpose_shape shape = (enum transpose_shape)plan->shape;
     const uint64_t wide = tile_columns(shape, false, item) * item;
     const bool shares =
         shape == TRANSPOSE_PHASED || (address | plan->in_pitch * item | wide) % LINE;
+    const uint64_t cache = queue->info.cache_bytes ? queue->info.cache_bytes : USUAL_CACHE;
+    const uint64_t column = plan->rows * 2 * max_u64(wide, LINE); /* bytes */
     const uint32_t all = plan->all_row_tiles, least_rows = (all - 1) / GRID_Y + 1;
-    if (plan->in_place || !shares || plan->column_tiles == 1 || all <= fixed(tall))
+    if (plan->in_place || !shares || plan->column_tiles == 1 || column <= cache / fixed(cache_part))
         return all;
     if (plan->columns * item <= fixed(narrow))
         return least_rows > fixed(flat) ? least_rows : fixed(flat);
@@ -192,11 +196,11 @@ static void plan_rows(const struct axes *axes, struct transpose_plan *plan) {
     list_others(axes, last, last, plan);
 }
 
-/* Whether rows that stay whole are so short that packed tiles are faster (TUNING.md T7). */
+/* Whether rows that stay whole are so short that packed tiles are faster (TUNING.md T7, T15). */
 static bool are_short_rows(const struct axes *axes) {
     const uint64_t bytes = axes->extent[axes->count - 1] * axes->item;
     return moves_rows(axes) && axes->count > 1 &&
-           (bytes <= SECTOR || (axes->item < WORD && bytes <= LINE / 2));
+           (bytes <= SECTOR || (bytes % SECTOR != 0 && bytes <= fixed(short_row)));
 }
 
 /* Whether input and output of each matrix coincide, and are square. */
@@ -208,7 +212,8 @@ static bool is_square_batch(const struct transpose_plan *plan) {
 }
 
 /* Blocks of each strip; 0 if they are too many, or have too many elements outside the matrix. */
-static uint64_t count_tiles(size_t item, uint64_t address, struct transpose_plan *plan) {
+static uint64_t count_tiles(const struct ops_queue *queue, size_t item, uint64_t address,
+                            struct transpose_plan *plan) {
     const enum transpose_shape shape = (enum transpose_shape)plan->shape;
     const uint64_t high = tile_rows(shape, plan->in_place, item);
     const uint64_t wide = tile_columns(shape, plan->in_place, item);
@@ -221,9 +226,12 @@ static uint64_t count_tiles(size_t item, uint64_t address, struct transpose_plan
         return 0;
     plan->all_row_tiles = (uint32_t)down;
     plan->column_tiles = (uint32_t)across;
-    plan->row_tiles = strip_of(plan, address, item);
+    plan->row_tiles = strip_of(queue, plan, address, item);
     plan->apart = columns_apart(plan, item);
-    const bool fills = plan->rows * plan->columns > down * high * across * wide / 2;
+    /* Packed tiles move wide elements almost as fast as full ones, narrow ones not (TUNING.md T17).
+     */
+    const uint64_t eighths = item >= 8 && shape == TRANSPOSE_PHASED ? 5 : 4;
+    const bool fills = plan->rows * plan->columns > down * high * across * wide / 8 * eighths;
     return fills || plan->in_place ? plan->row_tiles * across * matrices : 0;
 }
 
@@ -290,7 +298,7 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
             return status_fail(
                 STATUS_BAD_VALUE,
                 "out: only square matrices can be transposed in place; pass another array");
-        grid = count_tiles(axes->item, step->values[0], plan);
+        grid = count_tiles(queue, axes->item, step->values[0], plan);
         if (grid)
             strips = ceil_div(plan->all_row_tiles, plan->row_tiles);
     }
@@ -298,7 +306,7 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
     if (!in_place && (!grid || are_short_rows(axes)) &&
         ops_transpose_pack(axes, step->values, queue->info.multiprocessors, &packed)) {
         *plan = packed;
-        grid = min_u64(plan->tiles, (uint64_t)queue->info.multiprocessors * THREADS / plan->block);
+        grid = plan->tiles;
         strips = 1;
     }
     if (!grid)

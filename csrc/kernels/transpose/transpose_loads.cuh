@@ -1,4 +1,5 @@
-// transpose_loads.cuh: vectors and loads of rung 7 of transpose.cu. Contains no kernel.
+// transpose_loads.cuh: vectors, their loads and their stores in rung 7 of transpose.cu. Contains no
+// kernel.
 #pragma once
 
 #include "../common.cuh"
@@ -56,6 +57,30 @@ template <class T> __device__ inline T load_near(const T *from) {
         return load_around(from);
     else
         return *from;
+}
+
+// Stores the first bytes of a vector in the fewest accesses: the shortest first if the end is
+// aligned, last if the start is.
+template <class T> __device__ void store_pieces(T *to, uint4 items, unsigned bytes, bool ends) {
+    char *at = reinterpret_cast<char *>(to);
+    const auto piece = [&](auto word, bool now) {
+        constexpr unsigned SIZE = sizeof(word), BITS = SIZE % 4 * 8;
+        if (SIZE < sizeof(T) || !now || !(bytes & SIZE))
+            return;
+        const vec<decltype(word)> found = {items};
+        *reinterpret_cast<decltype(word) *>(at) = found.items[0];
+        at += SIZE;
+        if (SIZE < 4)
+            items = make_uint4(__funnelshift_r(items.x, items.y, BITS),
+                               __funnelshift_r(items.y, items.z, BITS),
+                               __funnelshift_r(items.z, items.w, BITS), items.w >> BITS);
+        else
+            items = SIZE == 4 ? make_uint4(items.y, items.z, items.w, 0)
+                              : make_uint4(items.z, items.w, 0, 0);
+    };
+    piece(uint8_t{}, ends), piece(uint16_t{}, ends), piece(unsigned{}, ends);
+    piece(uint64{}, true);
+    piece(unsigned{}, !ends), piece(uint16_t{}, !ends), piece(uint8_t{}, !ends);
 }
 
 } // namespace transpose

@@ -294,30 +294,6 @@ __device__ uint4 gather_packed(const transpose_plan &plan, const packed_tables &
     return gathered.all;
 }
 
-// Stores the first bytes of a vector in the fewest accesses: the shortest first if the end is
-// aligned, last if the start is.
-template <class T> __device__ void store_pieces(T *to, uint4 items, unsigned bytes, bool ends) {
-    char *at = reinterpret_cast<char *>(to);
-    const auto piece = [&](auto word, bool now) {
-        constexpr unsigned SIZE = sizeof(word), BITS = SIZE % 4 * 8;
-        if (SIZE < sizeof(T) || !now || !(bytes & SIZE))
-            return;
-        const vec<decltype(word)> found = {items};
-        *reinterpret_cast<decltype(word) *>(at) = found.items[0];
-        at += SIZE;
-        if (SIZE < 4)
-            items = make_uint4(__funnelshift_r(items.x, items.y, BITS),
-                               __funnelshift_r(items.y, items.z, BITS),
-                               __funnelshift_r(items.z, items.w, BITS), items.w >> BITS);
-        else
-            items = SIZE == 4 ? make_uint4(items.y, items.z, items.w, 0)
-                              : make_uint4(items.z, items.w, 0, 0);
-    };
-    piece(uint8_t{}, ends), piece(uint16_t{}, ends), piece(unsigned{}, ends);
-    piece(uint64{}, true);
-    piece(unsigned{}, !ends), piece(uint16_t{}, !ends), piece(uint8_t{}, !ends);
-}
-
 // Stores the tile to the output: first the whole vectors of each run, then the rest of each run
 // before and after them.
 template <unsigned How, class T>

@@ -228,14 +228,15 @@ __device__ void store_phased(const phased_tile<T> &tile, T *to, uint64 pitch, un
         if (item + ITEMS <= first || item >= end)
             continue;
         const vec<T> found = {gather_phased(tile, item, column)};
-        if (item >= first && item + ITEMS <= end) {
+        // A tile has more rows than a vector: one end at most is cut off.
+        const unsigned before = item < first ? first - item : 0;
+        const unsigned items = least(end - item, ITEMS) - before;
+        if (items == ITEMS)
             store_vector(reinterpret_cast<uint4 *>(at), found.all);
-            continue;
-        }
-#pragma unroll
-        for (unsigned j = 0; j < ITEMS; j++)
-            if (item + j >= first && item + j < end)
-                at[j] = found.items[j];
+        else
+            store_pieces(at + before,
+                         cut_vector<sizeof(T)>(found.all, found.all, before * unsigned(sizeof(T))),
+                         items * unsigned(sizeof(T)), before != 0);
     }
 }
 
