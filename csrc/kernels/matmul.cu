@@ -16,18 +16,16 @@
 
 // Tilings of the rungs with a ring in shared memory: threads per block, rows and columns of a tile,
 // its depth in float32 elements, rows and columns of a warp's part, lanes of a warp from top to
-// bottom, stages, slices, float32 blocks that must fit a multiprocessor, and the cost of an output
-// in thousandths. A rung with several uses the one with the lowest cost for the busiest
-// multiprocessor (TUNING.md M1).
-#define MATMUL_TILINGS(TILING)                             \
-    TILING(8, 256, 128, 128, 8, 16, 128, 2, 2, 1, 2, 1000) \
-    TILING(9, 256, 128, 128, 16, 32, 64, 4, 2, 1, 2, 1000) \
-    MATMUL_TILINGS_OF(10, TILING)                          \
-    MATMUL_TILINGS_OF(11, TILING)
-#define MATMUL_TILINGS_OF(rung, TILING)                       \
-    TILING(rung, 256, 128, 128, 16, 32, 64, 4, 2, 1, 2, 1000) \
-    TILING(rung, 128, 64, 64, 32, 32, 64, 4, 2, 2, 2, 1040)
-
+// bottom, stages, slices, and float32 blocks that must fit a multiprocessor. A rung with several
+// uses the one with the lowest estimate (TUNING.md M1, M14).
+#define MATMUL_TILINGS(TILING)                        \
+    TILING(8, 256, 128, 128, 8, 16, 128, 2, 2, 1, 2)  \
+    TILING(9, 256, 128, 128, 16, 32, 64, 4, 2, 1, 2)  \
+    TILING(10, 256, 128, 128, 16, 32, 64, 4, 2, 1, 2) \
+    TILING(10, 128, 64, 64, 32, 32, 64, 4, 2, 2, 2)   \
+    TILING(11, 256, 128, 128, 16, 32, 64, 4, 2, 1, 2) \
+    TILING(11, 128, 64, 64, 32, 32, 64, 4, 2, 2, 2)   \
+    TILING(11, 64, 64, 32, 16, 32, 32, 4, 4, 1, 8)
 // Tiles of float64 are at most 16 deep, for their shared memory.
 #define MATMUL_DEPTH(depth, item_bytes) ((item_bytes) == 8 && (depth) > 16 ? 16 : (depth))
 
@@ -70,11 +68,11 @@ RUNG(10, "tuned", "matmul_10",
      RUNG_BLOCK_IS_TEMPLATE, 0)
 RUNG(11, "stream-k", "matmul_11",
      "the tiles of the last round are split evenly along k: no multiprocessor waits for another's tile",
-     "M. Osama et al., Stream-K, PPoPP 2023", 128, 256, 256, 64,
-     RUNG_BLOCK_IS_TEMPLATE | RUNG_BEST, 0)
+     "M. Osama et al., Stream-K, PPoPP 2023", 64, 256, 256, 64,
+     RUNG_BLOCK_IS_TEMPLATE | RUNG_OVERLAPS | RUNG_ANY_DTYPE | RUNG_BEST, 0)
 RUNG(12, "patches", "matmul_12",
      "tiles of any shape, teams and slices that divide k: narrow and small matrices, stacks, any layout",
-     "NVIDIA, CUTLASS: efficient GEMM in CUDA, split-K and sliced-K", 128, 512, 256, 64,
+     "NVIDIA, CUTLASS: efficient GEMM in CUDA, split-K and sliced-K", 128, 256, 128, 64,
      RUNG_BLOCK_IS_TEMPLATE | RUNG_OVERLAPS | RUNG_ANY_DTYPE, 0)
 RUNG(13, "dots", "matmul_13",
      "no shared memory: threads divide k of one output, or warps the rows of a matrix times a vector",
@@ -84,6 +82,7 @@ RUNG(13, "dots", "matmul_13",
 
 #include "matmul/matmul_ring.cuh"
 #include "matmul/matmul_any.cuh"
+#include "matmul/matmul_chunks.cuh"
 #include "matmul/matmul_patches.cuh"
 
 namespace matmul {
@@ -278,7 +277,7 @@ __device__ void matmul_ring(const T *a, const T *b, T *c, uint64 m, uint64 n, ui
     if (tile.row >= m)
         return;
     outputs<Tiling, T> mine(threadIdx.x % Tiling::SliceThreads);
-    make_tile<Tiling>(mine, a, b, m, n, k, k, tile, threadIdx.x);
+    make_tile(mine, a, b, m, n, k, tile, threadIdx.x);
     if (threadIdx.x < Tiling::SliceThreads)
         mine.store(c, tile, m, n);
 }
@@ -286,7 +285,7 @@ __device__ void matmul_ring(const T *a, const T *b, T *c, uint64 m, uint64 n, ui
 // A rung's tiling for this block size, and the number of blocks that must fit a multiprocessor.
 template <unsigned Rung, unsigned Threads, class T> struct tiling_of;
 #define MATMUL_TILING_OF(rung, threads, rows, columns, depth, warp_rows, warp_columns, down, \
-                         stages, slices, resident, cost)                                     \
+                         stages, slices, resident)                                           \
     template <class T> struct tiling_of<rung, threads, T> {                                  \
         using tiling_ = tiling<rows, columns, MATMUL_DEPTH(depth, sizeof(T)), warp_rows,     \
                                warp_columns, down, stages, slices>;                          \
@@ -315,128 +314,12 @@ __device__ void matmul_10(const T *a, const T *b, T *c, uint64 m, uint64 n, uint
     matmul_ring<rung_tiling<10, Threads, T>>(a, b, c, m, n, k);
 }
 
-// --- the last round in even chunks
-//
-// A tile of c has `layers` pairs of tiles of a and b. The first `whole` tiles have one block each;
-// the layers of the others, tile after tile, `cut_layers` in all, are cut into `chunk` layers,
-// one a block. A chunk is no longer than a tile, so a block has parts of at most two tiles. A part
-// that is not a whole tile goes to `pieces`; the block that stores a tile's last piece adds them
-// up, in the order of k.
-template <class T> struct chunks {
-    T *pieces;
-    unsigned *tickets; // 0 for each tile that is cut; left at 0
-    unsigned whole, chunk;
-    uint64 layers, cut_layers;
-};
-
-// A block's part of a tile: layers `begin` to `end` - 1; empty if they are equal.
-struct tile_part {
-    unsigned tile;
-    uint64 begin, end;
-};
-
-// The first or second part of a block.
-template <class T>
-__device__ tile_part part_of(const chunks<T> &cut, unsigned block, unsigned turn) {
-    if (block < cut.whole)
-        return {block, 0, turn ? 0 : cut.layers};
-    const uint64 from = static_cast<uint64>(block - cut.whole) * cut.chunk;
-    const uint64 to = from + cut.chunk < cut.cut_layers ? from + cut.chunk : cut.cut_layers;
-    const uint64 tile = from / cut.layers + turn, first = tile * cut.layers;
-    const uint64 begin = turn ? 0 : from - first, end = first < to ? to - first : 0;
-    return {cut.whole + static_cast<unsigned>(tile), begin, end < cut.layers ? end : cut.layers};
-}
-
-// Tile `index` in the order of grouped_tile, without those past the last row.
-template <class Tiling> __device__ corner tile_number(unsigned index, uint64 m, uint64 n) {
-    const unsigned down = static_cast<unsigned>((m - 1) / Tiling::Rows + 1);
-    const unsigned across = static_cast<unsigned>((n - 1) / Tiling::Columns + 1);
-    const unsigned group = index / (GROUP * across), rest = index % (GROUP * across);
-    const unsigned left = down - group * GROUP, high = left < GROUP ? left : GROUP;
-    return {static_cast<uint64>(group * GROUP + rest % high) * Tiling::Rows,
-            static_cast<uint64>(rest / high) * Tiling::Columns};
-}
-
-// Stores a piece of cut tile `tile`, and returns whether the threads then hold the tile's sums.
-// Chunks `first` to `last` have pieces of it. A piece's position is its index among all: one more
-// for each chunk, and one more for each tile.
-template <class Tiling, class T>
-__device__ bool join_pieces(outputs<Tiling, T> &mine, const chunks<T> &cut, unsigned tile,
-                            unsigned chunk, unsigned first, unsigned last) {
-    constexpr unsigned Wide = WIDE<T>, Threads = Tiling::SliceThreads;
-    constexpr unsigned RowWords = mine.Columns / Wide, Words = mine.Rows * RowWords;
-    __shared__ bool is_last;
-    const unsigned thread = threadIdx.x;
-    const auto slot_of = [&](unsigned of_chunk) {
-        return reinterpret_cast<uint4 *>(cut.pieces) +
-               static_cast<uint64>(of_chunk + tile) * (Words * Threads) + thread;
-    };
-    const auto sums = [&](unsigned w) { return &mine.sums[w / RowWords][w % RowWords * Wide]; };
-    if (thread < Threads)
-#pragma unroll
-        for (unsigned w = 0; w < Words; w++)
-            slot_of(chunk)[w * Threads] = *reinterpret_cast<const uint4 *>(sums(w));
-    __syncthreads();
-    if (thread == 0) {
-        __threadfence();
-        is_last = atomicInc(cut.tickets + tile, last - first) == last - first;
-        __threadfence();
-    }
-    __syncthreads();
-    if (!is_last || thread >= Threads)
-        return false;
-    for (unsigned other = first; other <= last; other++)
-#pragma unroll
-        for (unsigned w = 0; w < Words; w++) {
-            union {
-                uint4 all;
-                T items[Wide];
-            } piece = {__ldcg(slot_of(other) + w * Threads)};
-#pragma unroll
-            for (unsigned i = 0; i < Wide; i++)
-                sums(w)[i] = other == first ? piece.items[i] : sums(w)[i] + piece.items[i];
-        }
-    return true;
-}
-
-// New: the blocks of the last round have even chunks of the remaining work. The join of a first
-// part precedes the second: its barriers free the ring.
-template <class Tiling, class T>
-__device__ void matmul_chunks(const T *a, const T *b, T *c, uint64 m, uint64 n, uint64 k,
-                              const chunks<T> &cut) {
-    constexpr unsigned Depth = Tiling::Depth;
-#pragma unroll 1
-    for (unsigned turn = 0; turn < 2; turn++) {
-        const unsigned thread = opaque_copy(threadIdx.x);
-        outputs<Tiling, T> mine(thread % Tiling::SliceThreads);
-        if (const tile_part part = part_of(cut, blockIdx.x, turn); part.begin < part.end) {
-            const uint64 head = k - (cut.layers - 1) * Depth; // depth of the first layer
-            const uint64 first = part.begin ? head + (part.begin - 1) * Depth : 0;
-            make_tile<Tiling>(mine, a + first, b + first * n, m, n,
-                              head + (part.end - 1) * Depth - first, k,
-                              tile_number<Tiling>(part.tile, m, n), thread);
-        } else
-            return;
-        const unsigned block = opaque_copy(blockIdx.x); // the sums need the registers
-        const tile_part part = part_of(cut, block, turn);
-        bool whole = threadIdx.x < Tiling::SliceThreads;
-        mine.stand(opaque_copy(threadIdx.x) % Tiling::SliceThreads);
-        if (part.end - part.begin < cut.layers) {
-            const uint64 tile = part.tile - cut.whole;
-            whole = join_pieces<Tiling>(
-                mine, cut, static_cast<unsigned>(tile), block - cut.whole,
-                static_cast<unsigned>(tile * cut.layers / cut.chunk),
-                static_cast<unsigned>(((tile + 1) * cut.layers - 1) / cut.chunk));
-        }
-        if (whole)
-            mine.store(c, tile_number<Tiling>(part.tile, m, n), m, n);
-    }
-}
-
+// New: the blocks of the last round have even chunks of the remaining work; and any layout, stacks,
+// and slices of k where tiles are few.
 template <unsigned Threads, class T>
-__device__ void matmul_11(const T *a, const T *b, T *c, uint64 m, uint64 n, uint64 k,
-                          const chunks<T> &cut) {
-    matmul_chunks<rung_tiling<11, Threads, T>>(a, b, c, m, n, k, cut);
+__device__ void matmul_11(const T *a, const T *b, T *c, const chunks<sum_of<T>> &cut,
+                          const matmul_plan &plan) {
+    matmul_chunks<rung_tiling<11, Threads, sum_of<T>>>(a, b, c, cut, plan);
 }
 
 // --- any product
@@ -455,7 +338,7 @@ __device__ void matmul_12(const T *a, const T *b, T *c, sum_of<T> *partials,
 }
 
 // New: no tiles, for operands that are read once: a matrix times a vector, dot products. Also adds
-// the slices of rung 12, and copies matrices for rungs 10 and 11.
+// the slices of rungs 11 and 12.
 template <class T>
 __device__ void matmul_13(const T *a, const T *b, T *c, sum_of<T> *partials, unsigned mode,
                           const matmul_plan &plan) {
@@ -465,14 +348,8 @@ __device__ void matmul_13(const T *a, const T *b, T *c, sum_of<T> *partials, uns
         multiply_columns(a, b, c, partials, plan);
     else if (mode == MATMUL_OUTER)
         multiply_outer(a, b, c, plan);
-    else if (mode == MATMUL_JOIN)
+    else
         join_slices(c, partials, plan);
-    else {
-        const bool of_a = mode == MATMUL_COPY_A;
-        copy_matrix(of_a ? a : b, reinterpret_cast<T *>(partials), of_a ? plan.m : plan.k,
-                    of_a ? plan.k : plan.n, of_a ? plan.a_row : plan.b_k,
-                    of_a ? plan.a_k : plan.b_column);
-    }
 }
 
 // --- the kernels: matmul_<rung>_matmul_<items>_<items>, and _b<block> where the block size is a
@@ -498,17 +375,22 @@ using type_float64 = float64;
     MATMUL_DEFINE(matmul_##number##_##op##_##items##_##same##_b##threads, \
                   matmul_##number<threads>, items, threads,               \
                   tiling_of<number, threads, type_##items>::Resident)
-#define MATMUL_CHUNKS(number, threads, op, items, same)                                        \
-    extern "C" __global__ void __launch_bounds__(                                              \
-        threads, tiling_of<number, threads, type_##items>::Resident)                           \
-        matmul_##number##_##op##_##items##_##same##_b##threads(                                \
-            const type_##items *a, const type_##items *b, type_##items *c, uint64 m, uint64 n, \
-            uint64 k, type_##items *pieces, unsigned *tickets, uint64 whole, uint64 chunk,     \
-            uint64 layers, uint64 cut_layers) {                                                \
-        matmul_##number<threads>(a, b, c, m, n, k,                                             \
-                                 chunks<type_##items>{pieces, tickets, unsigned(whole),        \
-                                                      unsigned(chunk), layers, cut_layers});   \
+#define MATMUL_CHUNKS(number, threads, op, items, same)                                            \
+    extern "C" __global__ void __launch_bounds__(threads, MATMUL_RESIDENT(number, threads, items)) \
+        matmul_##number##_##op##_##items##_##same##_b##threads(                                    \
+            const type_##items *a, const type_##items *b, type_##items *c, type_##same *pieces,    \
+            unsigned *tickets, uint64 whole, uint64 chunk, uint64 layers, uint64 cut_layers,       \
+            const __grid_constant__ matmul_plan plan) {                                            \
+        matmul_##number<threads>(a, b, c,                                                          \
+                                 chunks<type_##same>{pieces, tickets, unsigned(whole),             \
+                                                     unsigned(chunk), layers, cut_layers},         \
+                                 plan);                                                            \
     }
+// Blocks of 256 threads have no registers left for elements of 2 bytes.
+#define MATMUL_RESIDENT(number, threads, items)  \
+    (sizeof(type_##items) == 2 && threads == 256 \
+         ? 1                                     \
+         : tiling_of<number, threads, sum_of<type_##items>>::Resident)
 #define MATMUL_PATCH_KERNEL(threads, resident, op, items, same)                                   \
     extern "C" __global__ void __launch_bounds__(threads, resident)                               \
         matmul_12_##op##_##items##_##same##_b##threads(                                           \
@@ -524,9 +406,11 @@ using type_float64 = float64;
         matmul_13(a, b, c, partials, static_cast<unsigned>(mode), plan);                      \
     }
 #define MATMUL_ANY_RUNGS(op, items, same)        \
-    MATMUL_PATCH_KERNEL(256, 2, op, items, same) \
+    MATMUL_CHUNKS(11, 64, op, items, same)       \
+    MATMUL_CHUNKS(11, 128, op, items, same)      \
+    MATMUL_CHUNKS(11, 256, op, items, same)      \
     MATMUL_PATCH_KERNEL(128, 4, op, items, same) \
-    MATMUL_PATCH_KERNEL(512, 2, op, items, same) \
+    MATMUL_PATCH_KERNEL(256, 4, op, items, same) \
     MATMUL_DOT_KERNELS(op, items, same)
 #define MATMUL_SAME_RUNGS(op, items, same)         \
     MATMUL_KERNEL(matmul_1, 1024, op, items, same) \
@@ -540,9 +424,7 @@ using type_float64 = float64;
     MATMUL_RING(8, 256, op, items, same)        \
     MATMUL_RING(9, 256, op, items, same)        \
     MATMUL_RING_BLOCK(10, 128, op, items, same) \
-    MATMUL_RING_BLOCK(10, 256, op, items, same) \
-    MATMUL_CHUNKS(11, 128, op, items, same)     \
-    MATMUL_CHUNKS(11, 256, op, items, same)
+    MATMUL_RING_BLOCK(10, 256, op, items, same)
 
 SAME_FOR_ALL_GPUS(MATMUL_SIGNATURES(MATMUL_SAME_RUNGS))
 MATMUL_SIGNATURES(MATMUL_NEWER_RUNGS)

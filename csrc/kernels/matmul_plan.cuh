@@ -7,29 +7,23 @@
 
 enum { MATMUL_AXES = 6 }; /* of a stack of products, merged */
 
-/* Rung 12 has one mode; the others are those of rung 13. */
-enum matmul_mode {
-    MATMUL_DOTS,
-    MATMUL_COLUMNS,
-    MATMUL_OUTER,
-    MATMUL_JOIN,
-    MATMUL_COPY_A,
-    MATMUL_COPY_B
+/* A launch of rung 13 has one of these modes. */
+enum matmul_mode { MATMUL_DOTS, MATMUL_COLUMNS, MATMUL_OUTER, MATMUL_JOIN };
+/* MATMUL_OUTER: steps of k at most, a warp's rows and columns, and the warps of a block. */
+enum {
+    MATMUL_OUTER_BITS = 5,
+    MATMUL_OUTER_ROWS = 8,
+    MATMUL_OUTER_COLUMNS = 128,
+    MATMUL_OUTER_WARPS = 8
 };
-/* MATMUL_OUTER: steps of k at most, and a block's tile. */
-enum { MATMUL_OUTER_BITS = 5, MATMUL_OUTER_ROWS = 64, MATMUL_OUTER_COLUMNS = 128 };
-enum { MATMUL_COPY_SIDE = 32 }; /* of a tile of a copy */
 
 enum { MATMUL_THREADS = 256 }; /* of a block of rung 13 */
 /* Rung 12: threads of a block, rows and columns of their outputs for sums of 4 and of 8 bytes,
  * stages of its ring of layers, and blocks that must fit a multiprocessor. */
 #define MATMUL_PATCHES(PATCH)    \
-    PATCH(256, 8, 8, 8, 4, 4, 2) \
     PATCH(128, 8, 4, 8, 4, 4, 4) \
-    PATCH(512, 4, 4, 4, 4, 3, 2)
-/* Steps of k of a team in a layer, for sums of this many bytes; 2^MATMUL_DEEP_BITS times as many
- * in blocks of MATMUL_DEEP_THREADS with two teams or one, for elements of 4 bytes or more. */
-enum { MATMUL_DEEP_THREADS = 256, MATMUL_DEEP_BITS = 1 };
+    PATCH(256, 4, 4, 4, 4, 3, 4)
+/* Steps of k of a team in a layer, for sums of this many bytes. */
 #define MATMUL_STEPS(sum_bytes) ((sum_bytes) == 8 ? 4 : 8)
 
 /* Steps are elements. A stack's axis, the last first. */
@@ -48,7 +42,7 @@ struct matmul_plan {
     uint32_t slices;        /* of k; more than one: their sums go to the partial sums */
     uint32_t is_swapped;
     uint32_t down_bits, across_bits; /* logarithms of a tile's patches */
-    uint32_t team_bits, step_bits;   /* of its teams, of a team's groups of steps in a layer */
+    uint32_t team_bits;              /* of its teams */
     uint32_t run_bits;               /* logarithm of the adjacent steps of k that a warp loads */
     uint32_t lane_bits, join_bits; /* of a dot product's threads, of the groups that join slices */
     uint32_t a_along_k, b_along_k; /* the axis along which threads load */

@@ -24,21 +24,26 @@ struct tiling {
     int rung;
     unsigned threads, rows, columns, depth, stages, slices;
     unsigned resident; /* blocks per multiprocessor, for float32 */
-    unsigned cost;     /* of an output element */
 };
 static const struct tiling tilings[] = {
 #define TILING(rung, threads, rows, columns, depth, warp_rows, warp_columns, down, stages, slices, \
-               resident, cost)                                                                     \
-    {rung, threads, rows, columns, depth, stages, slices, resident, cost},
+               resident)                                                                           \
+    {rung, threads, rows, columns, depth, stages, slices, resident},
     MATMUL_TILINGS(TILING)
 #undef TILING
 };
 
+/* Speeds of the tilings above, in their order (TUNING.md M14). */
+static const struct speed {
+    unsigned rate, alone; /* of its multiplications, in thousandths: many blocks; one alone */
+} speeds[] = {{1000, 500}, {1000, 500}, {993, 567}, {874, 559},
+              {968, 1785}, {810, 643},  {657, 269}};
+
 static unsigned shared_bytes(const struct tiling *tiling, size_t item_bytes) {
-    const unsigned words =
-        16 / (unsigned)item_bytes; /* padding of a column of a's tile, in words */
+    const unsigned word = 16 / (unsigned)item_bytes; /* padding of a step of k: of a, or of both */
+    const unsigned padding = tiling->rung >= STREAM_K ? 2 * word : word;
     const unsigned depth = MATMUL_DEPTH(tiling->depth, (unsigned)item_bytes);
-    const unsigned ring = tiling->stages * depth * (tiling->rows + words + tiling->columns);
+    const unsigned ring = tiling->stages * depth * (tiling->rows + tiling->columns + padding);
     const unsigned sums = tiling->slices > 1 ? tiling->rows * tiling->columns : 0;
     return (unsigned)item_bytes * (ring > sums ? ring : sums);
 }
@@ -47,75 +52,127 @@ static unsigned shared_bytes(const struct tiling *tiling, size_t item_bytes) {
  * are divided evenly among `chunks` blocks. A tile has `layers` pairs of tiles of a and b. */
 struct tile_division {
     const struct tiling *tiling;
+    struct matmul_plan plan;
     uint64_t tiles, layers, whole, chunk, chunks;
-    double cost; /* of the tiles of the busiest multiprocessor */
+    double cost; /* estimated cycles of the busiest multiprocessor */
 };
 
-static struct tile_division work_of(const struct ops_queue *queue, const struct ops_choice *choice,
-                                    const struct tiling *tiling, const uint64_t *numbers) {
-    const uint64_t multiprocessors =
-        queue->info.multiprocessors > 0 ? (uint64_t)queue->info.multiprocessors : 1;
-    const size_t item_bytes = dtype_size(choice->signature->items);
-    const uint64_t resident = item_bytes == 4 ? tiling->resident : 1;
-    const uint64_t at_once = multiprocessors * resident;
-    const uint64_t depth = MATMUL_DEPTH(tiling->depth, (unsigned)item_bytes);
-    struct tile_division work = {
-        .tiling = tiling,
-        .tiles = ceil_div(numbers[0], tiling->rows) * ceil_div(numbers[1], tiling->columns),
-        .layers = numbers[2] ? ceil_div(numbers[2], depth) : 1,
-    };
-    work.whole = work.tiles;
-    /* One resident block runs about as long as two. */
-    double rounds = (double)(ceil_div(work.tiles, at_once) * resident);
-    const uint64_t last = work.tiles % at_once;
-    const double cut =
-        (double)work.tiles / (double)multiprocessors +
-        (double)ops_tuned(choice, OPS_TUNING_matmul_join_layers) / (double)work.layers;
-    if (choice->rung->number >= STREAM_K && cut < rounds && last && last <= OPS_TICKETS &&
-        work.tiles <= GRID_X - at_once && work.layers <= UINT32_MAX) {
-        rounds = cut;
-        work.whole -= last;
-        work.chunk = ceil_div(last * work.layers, at_once);
-        work.chunks = ceil_div(last * work.layers, work.chunk);
-    }
-    work.cost = rounds * tiling->rows * tiling->columns * tiling->cost;
-    if (choice->rung->number >= STREAM_K)
-        work.cost *= (double)ops_tuned(choice, OPS_TUNING_matmul_chunks_cost) / 1000;
-    return work;
+/* Blocks that a multiprocessor has registers for. */
+static uint64_t resident_of(const struct tiling *tiling, size_t item_bytes) {
+    enum { THREADS = 256 };
+    if (item_bytes == 8)
+        return tiling->threads < THREADS ? THREADS / tiling->threads : 1;
+    return item_bytes == 2 && tiling->threads == THREADS ? 1 : tiling->resident;
 }
 
-/* Chooses the cheapest of the rung's tilings, or the one that a sweep names; no tiling if it has
- * none. */
+/* Estimated cycles: of the busiest multiprocessor's tiles, or of a block that few others run
+ * beside. `rounds`: tiles of a multiprocessor; `turns`: of a block of those that run at once. */
+static double cost_of(const struct ops_queue *queue, const struct ops_choice *choice,
+                      const struct tile_division *work, double rounds, double turns) {
+    enum { WORD = 16, THOUSAND = 1000 }; /* bytes; elements store rows that words do not fill */
+    const struct tiling *tiling = work->tiling;
+    const size_t item_bytes = dtype_size(choice->signature->items);
+    const double rate = (double)ops_fixed(matmul, ladder_rate) / (item_bytes == 8 ? 2 : 1);
+    const double joined = /* one after the other, of a tile */
+        work->chunks ? (double)work->chunks / (double)(work->tiles - work->whole) : 0;
+    const uint64_t stores = work->plan.n * item_bytes % WORD ? 2 : 1;
+    const uint64_t k = work->plan.chunk < work->plan.k ? work->plan.chunk : work->plan.k;
+    const double steps = (double)k + stores * ops_fixed(matmul, ladder_steps);
+    const double tile = tiling->rows * tiling->columns * steps / rate * THOUSAND;
+    const double full = rounds * tile / speeds[tiling - tilings].rate,
+                 alone = turns * tile / speeds[tiling - tilings].alone;
+    const double busy = ops_fixed(matmul, ladder_cycles) +
+                        joined * ops_fixed(matmul, chunk_cycles) + (full > alone ? full : alone);
+    return ops_matmul_passes_cost(queue, choice, &work->plan, busy);
+}
+
+static struct tile_division work_of(const struct ops_queue *queue, const struct ops_choice *choice,
+                                    const struct tiling *tiling, const struct matmul_plan *given,
+                                    uint64_t slices) {
+    const uint64_t multiprocessors =
+        queue->info.multiprocessors > 0 ? (uint64_t)queue->info.multiprocessors : 1;
+    const size_t item_bytes = dtype_size(choice->signature->items),
+                 sum_bytes = dtype_size(choice->signature->accumulator);
+    const uint64_t resident = resident_of(tiling, item_bytes);
+    const uint64_t at_once = multiprocessors * resident;
+    const uint64_t depth = MATMUL_DEPTH(tiling->depth, (unsigned)sum_bytes);
+    struct tile_division work = {.tiling = tiling, .plan = *given};
+    ops_matmul_cut(&work.plan, slices, depth);
+    work.plan.across = ceil_div(given->n, tiling->columns);
+    work.plan.tiles = ceil_div(given->m, tiling->rows) * work.plan.across;
+    work.tiles = work.plan.tiles * ops_matmul_products(given) * work.plan.slices;
+    work.layers = ceil_div(work.plan.chunk, depth);
+    work.whole = work.tiles;
+    const uint64_t last = work.tiles % at_once;
+    const double even = (double)work.tiles / (double)multiprocessors;
+    work.cost = cost_of(queue, choice, &work, (double)ceil_div(work.tiles, multiprocessors),
+                        (double)ceil_div(work.tiles, at_once));
+    if (work.tiles > GRID_X ||
+        shared_bytes(tiling, sum_bytes) > (unsigned)queue->info.shared_per_block)
+        work.cost = INFINITY; /* if no tiling fits, the launch is refused, with both sizes */
+    if (work.cost == INFINITY || choice->rung->number < STREAM_K || work.plan.slices > 1 || !last ||
+        last > OPS_TICKETS || work.tiles > GRID_X - at_once || work.layers > UINT32_MAX)
+        return work;
+    struct tile_division cut = work;
+    cut.whole -= last;
+    cut.chunk = ceil_div(last * work.layers, at_once);
+    cut.chunks = ceil_div(last * work.layers, cut.chunk);
+    const uint64_t join = ops_tuned(choice, OPS_TUNING_matmul_join_layers);
+    const double extra = (double)join / (double)work.layers;
+    cut.cost = cost_of(queue, choice, &cut, even + extra, even / (double)resident + extra);
+    return cut.cost < work.cost || !join ? cut : work;
+}
+
+/* Chooses the cheapest of the rung's tilings, and slices of k, or those that a sweep names; no
+ * tiling if it has none. */
 static struct tile_division choose(const struct ops_queue *queue, const struct ops_choice *choice,
-                                   const uint64_t *numbers) {
+                                   const struct matmul_plan *plan) {
     const uint64_t named = ops_tuned(choice, OPS_TUNING_matmul_tiling);
+    const uint64_t slices = ops_tuned(choice, OPS_TUNING_matmul_tile_slices);
+    const int multiprocessors = queue->info.multiprocessors > 0 ? queue->info.multiprocessors : 1;
+    const size_t item_bytes = dtype_size(choice->signature->items);
     struct tile_division best = {0};
     uint64_t count = 0;
-    for (size_t i = 0; i < sizeof tilings / sizeof *tilings; i++)
-        if (tilings[i].rung == choice->rung->number) {
-            const struct tile_division work = work_of(queue, choice, &tilings[i], numbers);
-            if (++count == named)
-                return work;
+    for (size_t i = 0; i < sizeof tilings / sizeof *tilings; i++) {
+        if (tilings[i].rung != choice->rung->number || (++count != named && named))
+            continue;
+        const bool turns =
+            choice->rung->number >= STREAM_K && tilings[i].rows != tilings[i].columns;
+        for (int turned = 0; turned <= turns; turned++) {
+            const struct matmul_plan own = turned ? ops_matmul_swapped(plan) : *plan;
+            struct tile_division work =
+                work_of(queue, choice, &tilings[i], &own, slices ? slices : 1);
             if (!best.tiling || work.cost < best.cost)
                 best = work;
+            const uint64_t tiles = work.tiles ? work.tiles : 1;
+            for (unsigned each = 1; each <= 2 && !slices && choice->rung->number >= STREAM_K;
+                 each++) {
+                const uint64_t wanted = (uint64_t)multiprocessors *
+                                        resident_of(&tilings[i], item_bytes) * each / 2 / tiles;
+                if (wanted < 2)
+                    continue;
+                work = work_of(queue, choice, &tilings[i], &own, wanted);
+                if (work.cost < best.cost)
+                    best = work;
+            }
         }
+    }
     return best;
 }
 
 /* The choice or, if the caller named no rung and the GPU has too little shared memory for it or the
- * previous rung costs less, the previous rung. */
+ * previous rung costs less, the previous rung, which reads `plain` operands. */
 static struct ops_choice fitting(const struct ops_queue *queue, const struct ops_choice *choice,
-                                 const uint64_t *numbers, struct tile_division *work) {
-    const size_t item_bytes = dtype_size(choice->signature->items);
+                                 const struct matmul_plan *plan, bool plain,
+                                 struct tile_division *work) {
     struct ops_choice fits = *choice;
-    for (*work = choose(queue, &fits, numbers); work->tiling && choice->any_rung;) {
+    for (*work = choose(queue, &fits, plan); work->tiling && choice->any_rung && plain;) {
         struct ops_choice before = fits;
         before.rung--; /* exists: rung 1 has no tiling */
         before.block = before.rung->block_default;
-        const struct tile_division lower = choose(queue, &before, numbers);
+        const struct tile_division lower = choose(queue, &before, plan);
         const bool cheaper = fits.rung->number >= STREAM_K && lower.cost < work->cost;
-        if (!cheaper &&
-            shared_bytes(work->tiling, item_bytes) <= (unsigned)queue->info.shared_per_block)
+        if (!cheaper && work->cost < INFINITY)
             break;
         fits = before;
         *work = lower;
@@ -127,20 +184,24 @@ static struct ops_choice fitting(const struct ops_queue *queue, const struct ops
 
 /* Adds the arguments of a rung that cuts tiles, and the memory for their partial sums. */
 static enum status add_chunks(struct ops_queue *queue, const struct tile_division *work,
-                              size_t item_bytes, struct ops_plan *plan) {
+                              size_t sum_bytes, struct ops_plan *plan) {
     struct ops_step *step = &plan->steps[0];
     const uint64_t cut = work->tiles - work->whole;
     const uint64_t tile = (uint64_t)work->tiling->rows * work->tiling->columns;
     enum status status = STATUS_OK;
     device_address tickets = 0;
+    if (work->plan.slices > 1)
+        status = ops_scratch(queue, plan, work->plan.slices * work->plan.outputs * sum_bytes);
     if (cut)
-        status = ops_scratch(queue, plan, (work->chunks + cut) * tile * item_bytes);
+        status = ops_scratch(queue, plan, (work->chunks + cut) * tile * sum_bytes);
     if (cut && !status)
         status = ops_tickets(queue, &tickets);
     const uint64_t values[] = {plan->scratch, tickets,      work->whole,
                                work->chunk,   work->layers, cut * work->layers};
     memcpy(step->values + step->value_count, values, sizeof values);
     step->value_count += sizeof values / sizeof *values;
+    memcpy(plan->wide, &work->plan, sizeof work->plan);
+    step->takes_wide = true;
     return status;
 }
 
@@ -152,10 +213,10 @@ static enum status plan_ladder(struct ops_queue *queue, const struct ops_choice 
     struct ops_step *step = &plan->steps[0];
     const struct tiling *tiling = work.tiling;
     enum status status = ops_step_on_arrays(queue, &fits, problem, plan);
-    for (unsigned i = 0; i < 3; i++)
+    for (unsigned i = 0; i < 3 && fits.rung->number < STREAM_K; i++)
         step->values[step->value_count++] = numbers[i];
     if (!status && fits.rung->number >= STREAM_K)
-        status = add_chunks(queue, &work, dtype_size(fits.signature->items), plan);
+        status = add_chunks(queue, &work, dtype_size(fits.signature->accumulator), plan);
     if (status || host)
         return status;
 
@@ -168,7 +229,7 @@ static enum status plan_ladder(struct ops_queue *queue, const struct ops_choice 
     } else {
         step->block[0] = fits.block;
         if (tiling)
-            step->shared_bytes = shared_bytes(tiling, dtype_size(fits.signature->items));
+            step->shared_bytes = shared_bytes(tiling, dtype_size(fits.signature->accumulator));
         x = ceil_div(columns, tiling ? tiling->columns : SIDE) * GROUP;
         y = ceil_div(ceil_div(rows, tiling ? tiling->rows : SIDE), GROUP);
     }
@@ -185,69 +246,37 @@ static enum status plan_ladder(struct ops_queue *queue, const struct ops_choice 
     step->grid[0] = (unsigned)x;
     step->grid[1] = (unsigned)(y < GRID_Y ? y : GRID_Y);
     step->grid[2] = (unsigned)z;
-    return STATUS_OK;
-}
-
-/* Estimated cycles of a multiprocessor. Where no tiling fits, rung 7 is left, whose tiles of
- * float64 do not fit either. */
-static double ladder_cost(const struct ops_choice *choice, const struct tile_division *work,
-                          const uint64_t *numbers) {
-    const bool is_wide = choice->signature->items == DTYPE_float64;
-    const double rate = (double)ops_fixed(matmul, ladder_rate) / (is_wide ? 2 : 1);
-    if (!work->tiling && is_wide)
-        return INFINITY;
-    const double joined = /* one after the other, of a tile */
-        work->chunks ? (double)work->chunks / (double)(work->tiles - work->whole) : 0;
-    enum { WORD = 16 }; /* bytes; rows that words do not fill are stored by elements */
-    const uint64_t stores = numbers[1] * dtype_size(choice->signature->items) % WORD ? 2 : 1;
-    const double steps = (double)(numbers[2] + stores * ops_fixed(matmul, ladder_steps));
-    return ops_fixed(matmul, ladder_cycles) + joined * ops_fixed(matmul, chunk_cycles) +
-           work->cost / 1000 * steps / rate;
-}
-
-/* Plans copies of operands in other layouts, and a rung of the ladder, where that is cheaper than
- * `way`; no step otherwise. */
-static enum status plan_copied(struct ops_queue *queue, const struct ops_choice *choice,
-                               const struct ops_problem *problem, const struct matmul_way *way,
-                               struct ops_plan *plan) {
-    struct ops_choice copied = *choice;
-    struct tile_division work;
-    copied = fitting(queue, &copied, problem->numbers, &work);
-    if (!work.tiling || ladder_cost(&copied, &work, problem->numbers) +
-                                ops_matmul_copy_cost(queue, choice, problem) >=
-                            way->cost)
-        return STATUS_OK;
-    const enum status status = plan_ladder(queue, choice, problem, copied, work, plan);
-    return status ? status : ops_matmul_add_copies(queue, choice, problem, plan);
+    return work.tiling && work.plan.slices > 1 ? ops_matmul_add_join(queue, choice, plan)
+                                               : STATUS_OK;
 }
 
 enum status ops_matmul_plan(struct ops_queue *queue, const struct ops_choice *choice,
                             const struct ops_problem *problem, struct ops_plan *plan) {
     const int number = choice->rung->number;
     const bool host = choice->rung->flags & RUNG_HOST, plain = ops_matmul_is_plain(problem);
-    const bool general = choice->rung->flags & RUNG_ANY_DTYPE;
+    const bool general = number >= MATMUL_PATCHES_RUNG;
+    const bool is_half = dtype_size(choice->signature->items) == 2; /* from STREAM_K on */
     struct tile_division work = {0};
     struct ops_choice fits = *choice;
     struct matmul_way way;
-    if (!plain && !general && !choice->any_rung)
+    const struct matmul_plan described = ops_matmul_described(problem);
+    if (!plain && !general && !choice->any_rung && number < STREAM_K)
         return status_fail(STATUS_UNFIT,
                            "variant: rung '%s' multiplies two matrices in C order; use "
-                           "variant='patches' for stacks and other layouts",
+                           "variant='stream-k' for stacks and other layouts",
                            choice->rung->name);
-    if (plain && !general && !host)
-        fits = fitting(queue, choice, problem->numbers, &work);
+    if (!general && !host)
+        fits = fitting(queue, choice, &described, plain && !is_half, &work);
     if (general || (choice->any_rung && !host)) {
         const int named = general && !choice->any_rung ? number : 0;
         if (!ops_matmul_way(queue, choice, problem, named, &way))
             return status_fail(STATUS_UNFIT,
                                "variant: rung '%s' requires more blocks than a grid has",
                                choice->rung->name);
-        if (!plain && !general) {
-            const enum status status = plan_copied(queue, choice, problem, &way, plan);
-            if (status || plan->step_count)
-                return status;
-        }
-        if (general || !plain || way.cost < ladder_cost(choice, &work, problem->numbers))
+        /* Rung 7, which has no tiling, serves where no tile fits, but for float64. */
+        const bool no_tile = (!work.tiling || work.cost == INFINITY) &&
+                             (!plain || choice->signature->items != DTYPE_float32);
+        if (general || no_tile || way.cost < work.cost)
             return ops_matmul_plan_way(queue, choice, problem, &way, plan);
     }
     return plan_ladder(queue, choice, problem, fits, work, plan);

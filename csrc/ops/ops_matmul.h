@@ -24,12 +24,19 @@ bool ops_matmul_is_plain(const struct ops_problem *problem);
 /* The cheapest way of a rung or, for 0, of both rungs; false if the grid has too few blocks. */
 bool ops_matmul_way(struct ops_queue *queue, const struct ops_choice *choice,
                     const struct ops_problem *problem, int rung, struct matmul_way *way);
-/* Estimated cycles to bring the operands to C order by copies; infinite for a stack. */
-double ops_matmul_copy_cost(const struct ops_queue *queue, const struct ops_choice *choice,
-                            const struct ops_problem *problem);
-/* Adds these copies before the single launch of a plan of the ladder. */
-enum status ops_matmul_add_copies(struct ops_queue *queue, const struct ops_choice *choice,
-                                  const struct ops_problem *problem, struct ops_plan *plan);
+/* The problem as a plan of one slice, and the products of its stack. */
+struct matmul_plan ops_matmul_described(const struct ops_problem *problem);
+uint64_t ops_matmul_products(const struct matmul_plan *plan);
+/* The plan of the transposed product. */
+struct matmul_plan ops_matmul_swapped(const struct matmul_plan *plan);
+/* Cuts k into about `slices` chunks of whole units. */
+void ops_matmul_cut(struct matmul_plan *plan, uint64_t slices, uint64_t unit);
+/* The cycles `busy`, or those of memory if they are more, and those to add the slices. */
+double ops_matmul_passes_cost(const struct ops_queue *queue, const struct ops_choice *choice,
+                              const struct matmul_plan *plan, double busy);
+/* Adds the launch that adds the slices in scratch memory. */
+enum status ops_matmul_add_join(struct ops_queue *queue, const struct ops_choice *choice,
+                                struct ops_plan *plan);
 /* Plans a way: one launch, and another that adds the slices. */
 enum status ops_matmul_plan_way(struct ops_queue *queue, const struct ops_choice *choice,
                                 const struct ops_problem *problem, const struct matmul_way *way,

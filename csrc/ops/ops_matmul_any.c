@@ -43,8 +43,8 @@ static struct patch patch_of(unsigned threads, uint64_t sum_bytes) {
  * block has threads. */
 static const struct shape {
     unsigned threads, down_bits, across_bits;
-} shapes[] = {{256, 4, 4}, {256, 5, 3}, {256, 4, 3}, {256, 3, 3}, {128, 4, 3}, {128, 3, 3},
-              {128, 4, 2}, {128, 4, 1}, {512, 4, 3}, {512, 3, 3}, {512, 4, 2}, {512, 3, 2}};
+} shapes[] = {{128, 4, 3}, {128, 3, 3}, {128, 4, 2}, {128, 4, 1},
+              {256, 4, 3}, {256, 3, 3}, {256, 4, 2}, {256, 3, 2}};
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 static unsigned bits_of(unsigned power) {
     unsigned bits = 0;
@@ -77,8 +77,7 @@ static struct machine machine_of(const struct ops_queue *queue, const struct ops
     };
 }
 
-/* The problem as a plan of one slice. */
-static struct matmul_plan described(const struct ops_problem *problem) {
+struct matmul_plan ops_matmul_described(const struct ops_problem *problem) {
     const uint64_t *numbers = problem->numbers, *steps = numbers + COUNT + 1;
     struct matmul_plan plan = {.m = numbers[0], .n = numbers[1], .k = numbers[2], .slices = 1};
     plan.chunk = plan.k ? plan.k : 1;
@@ -105,8 +104,7 @@ static struct matmul_plan described(const struct ops_problem *problem) {
     return plan;
 }
 
-/* The same for the transposed product. */
-static struct matmul_plan swapped(const struct matmul_plan *given) {
+struct matmul_plan ops_matmul_swapped(const struct matmul_plan *given) {
     struct matmul_plan plan = *given;
     plan.m = given->n;
     plan.n = given->m;
@@ -124,12 +122,11 @@ static struct matmul_plan swapped(const struct matmul_plan *given) {
     return plan;
 }
 
-static uint64_t products_of(const struct matmul_plan *plan) {
+uint64_t ops_matmul_products(const struct matmul_plan *plan) {
     return plan->m && plan->n ? plan->outputs / (plan->m * plan->n) : 0;
 }
 
-/* Cuts k into about `slices` chunks of whole units. */
-static void cut(struct matmul_plan *plan, uint64_t slices, uint64_t unit) {
+void ops_matmul_cut(struct matmul_plan *plan, uint64_t slices, uint64_t unit) {
     slices = least(slices ? slices : 1, SLICES_MOST);
     plan->chunk = plan->k ? ceil_div(ceil_div(plan->k, slices), unit) * unit : 1;
     plan->slices = plan->k ? (uint32_t)ceil_div(plan->k, plan->chunk) : 1;
@@ -152,6 +149,11 @@ static double join_cost(const struct machine *machine, const struct matmul_plan 
     const double bytes = 2.0 * plan->slices * (double)plan->outputs * (double)machine->sum;
     return ops_fixed(matmul, join_cycles) +
            bytes / (ops_fixed(matmul, bytes_per_cycle) * machine->multiprocessors);
+}
+double ops_matmul_passes_cost(const struct ops_queue *queue, const struct ops_choice *choice,
+                              const struct matmul_plan *plan, double busy) {
+    const struct machine machine = machine_of(queue, choice);
+    return greater(busy, memory_cost(&machine, plan)) + join_cost(&machine, plan);
 }
 static double rounds_of(const struct machine *machine, double blocks, double resident) {
     return (double)(uint64_t)(blocks / (machine->multiprocessors * resident) + 1 - 1e-9);
@@ -199,24 +201,20 @@ static void try_patches(const struct machine *machine, const struct matmul_plan 
     plan->down_bits = shape->down_bits;
     plan->across_bits = shape->across_bits;
     plan->team_bits = bits_of(patch.threads) - shape->down_bits - shape->across_bits;
-    /* Elements of 2 bytes pass through registers, which are too few for deeper layers. */
-    const bool is_deep =
-        shape->threads == MATMUL_DEEP_THREADS && plan->team_bits <= 1 && machine->item >= 4;
-    plan->step_bits = is_deep ? MATMUL_DEEP_BITS : 0;
-    const uint64_t deep = steps << (plan->team_bits + plan->step_bits);
-    cut(plan, slices, deep);
+    const uint64_t deep = steps << plan->team_bits;
+    ops_matmul_cut(plan, slices, deep);
     plan->across = ceil_div(plan->n, columns);
     plan->tiles = ceil_div(plan->m, rows) * plan->across;
     plan->a_along_k = distance(plan->a_k) <= distance(plan->a_row);
     plan->b_along_k = distance(plan->b_k) < distance(plan->b_column);
     plan->run_bits = (uint32_t)ops_fixed(matmul, run_bits);
-    way.blocks = plan->tiles * plan->slices * products_of(plan);
+    way.blocks = plan->tiles * plan->slices * ops_matmul_products(plan);
     way.threads = patch.threads;
     const bool turned = plan->c_row == 1 && plan->c_column != 1;
     way.shared_bytes = (unsigned)(patch_items(&patch, plan, turned, wide, deep) * machine->sum);
     const double layers = (double)ceil_div(least(plan->chunk, plan->k), deep);
     const double issued =
-        (double)(steps << plan->step_bits) *
+        (double)steps *
             ((machine->sum == 8 ? 2.0 : 1.0) * patch.rows * patch.columns +
              (double)(patch.rows + patch.columns) / (double)wide * ops_fixed(matmul, read_cycles)) +
         loads(machine, patch.threads, rows, plan->a_row, plan->a_k, plan->a_along_k, deep) +
@@ -248,7 +246,7 @@ static void try_patches(const struct machine *machine, const struct matmul_plan 
 /* A sweep names a shape, or the slices; 0: all of them. */
 static void try_all_patches(const struct machine *machine, const struct ops_choice *choice,
                             const struct matmul_plan *given, struct matmul_way *best) {
-    const struct matmul_plan plan = given->m < given->n ? swapped(given) : *given;
+    const struct matmul_plan plan = given->m < given->n ? ops_matmul_swapped(given) : *given;
     const uint64_t shape = ops_tuned(choice, OPS_TUNING_matmul_patch_shape);
     const uint64_t named = ops_tuned(choice, OPS_TUNING_matmul_slices);
     for (uint64_t i = shape ? shape - 1 : 0; i < (shape ? shape : SHAPES); i++) {
@@ -256,7 +254,7 @@ static void try_all_patches(const struct machine *machine, const struct ops_choi
         const uint64_t rows = (uint64_t)patch.rows << shapes[i].down_bits,
                        columns = (uint64_t)patch.columns << shapes[i].across_bits;
         const double blocks = (double)ceil_div(plan.m, rows) * (double)ceil_div(plan.n, columns) *
-                              (double)products_of(&plan);
+                              (double)ops_matmul_products(&plan);
         try_patches(machine, &plan, &shapes[i], named ? named : 1, best);
         for (int each = 1; each <= 2 && !named; each++) {
             const double slices = each * machine->multiprocessors / blocks;
@@ -268,54 +266,68 @@ static void try_all_patches(const struct machine *machine, const struct ops_choi
 
 /* --- rung 13 */
 
-/* One column of b, and rows of a that are adjacent. */
+/* One column of b, and rows of a that are adjacent. `blocks`: of a multiprocessor, for slices. */
 static void try_columns(const struct machine *machine, const struct matmul_plan *given,
-                        struct matmul_way *best) {
+                        uint64_t named, double aim, struct matmul_way *best) {
     struct matmul_way way = {.rung = MATMUL_DOTS_RUNG,
                              .mode = MATMUL_COLUMNS,
                              .threads = MATMUL_THREADS,
-                             .plan = given->n == 1 ? *given : swapped(given)};
+                             .plan = given->n == 1 ? *given : ops_matmul_swapped(given)};
     struct matmul_plan *plan = &way.plan;
     const uint64_t rows = WARP * (VECTOR / machine->item), warps = MATMUL_THREADS / WARP;
     if (plan->n != 1 || plan->a_row != 1)
         return;
     plan->tiles = ceil_div(plan->m, rows);
-    const double tiles = (double)plan->tiles * (double)products_of(plan);
-    const uint64_t wanted =
-        (uint64_t)(ops_fixed(matmul, blocks) * machine->multiprocessors / tiles);
-    cut(plan, least(wanted, ceil_div(plan->k, ops_fixed(matmul, steps) * warps)), warps);
-    way.blocks = plan->tiles * plan->slices * products_of(plan);
+    plan->lane_bits = plan->m < WARP ? bits_of((unsigned)(2 * plan->m - 1)) : bits_of(WARP);
+    const double tiles = (double)plan->tiles * (double)ops_matmul_products(plan);
+    const uint64_t wanted = named ? named : (uint64_t)(aim * machine->multiprocessors / tiles);
+    ops_matmul_cut(
+        plan, named ? named : least(wanted, ceil_div(plan->k, ops_fixed(matmul, steps) * warps)),
+        warps);
+    way.blocks = plan->tiles * plan->slices * ops_matmul_products(plan);
     way.shared_bytes = (unsigned)(warps * rows * machine->sum);
-    const double loads = (double)plan->chunk / (double)(ops_fixed(matmul, steps) * warps);
+    const bool vectors = distance(plan->a_k) % (VECTOR / machine->item) == 0 && plan->m >= rows;
+    const double loads = (double)plan->chunk / (double)(ops_fixed(matmul, steps) * warps) *
+                         (vectors || plan->m <= WARP ? 1 : 2);
     const double waits = rounds_of(machine, (double)way.blocks, ops_fixed(matmul, blocks)) *
                          (ops_fixed(matmul, start_cycles) + loads * ops_fixed(matmul, load_cycles));
-    way.cost = greater(waits, memory_cost(machine, plan)) + join_cost(machine, plan);
+    const double few =
+        ops_fixed(matmul, column_blocks) * machine->multiprocessors / (double)way.blocks;
+    way.cost =
+        greater(waits, memory_cost(machine, plan) * greater(few, 1)) + join_cost(machine, plan);
     if (way.shared_bytes <= machine->shared_most)
         keep_cheaper(best, &way);
 }
 
-/* Few steps of k: a block stages all of them, and its stores are contiguous. */
+/* Few steps of k: a block stages all of them, and its stores are contiguous. 2^down_bits of its
+ * warps are below each other. */
 static void try_outer(const struct machine *machine, const struct matmul_plan *given,
-                      struct matmul_way *best) {
-    enum { PADDING = 8, RESIDENT = 3, FMAS = 32, READS = 8, WARPS = 2 /* of a scheduler */ };
+                      unsigned down_bits, struct matmul_way *best) {
+    enum { PADDING = 4, RESIDENT = 3, FMAS = 32, READS = 8, WARPS = 2 /* of a scheduler */ };
     struct matmul_way way = {
         .rung = MATMUL_DOTS_RUNG, .mode = MATMUL_OUTER, .threads = MATMUL_THREADS, .plan = *given};
     struct matmul_plan *plan = &way.plan;
+    const unsigned beside = MATMUL_OUTER_WARPS >> down_bits;
+    const unsigned rows = MATMUL_OUTER_ROWS << down_bits, columns = MATMUL_OUTER_COLUMNS * beside;
     if (!plan->k || plan->k > 1u << MATMUL_OUTER_BITS)
         return;
     plan->lane_bits = bits_of((unsigned)(2 * plan->k - 1));
+    plan->down_bits = down_bits;
     plan->a_along_k = distance(plan->a_k) < distance(plan->a_row);
     plan->b_along_k = distance(plan->b_k) < distance(plan->b_column);
-    plan->across = ceil_div(plan->n, MATMUL_OUTER_COLUMNS);
-    plan->tiles = ceil_div(plan->m, MATMUL_OUTER_ROWS) * plan->across;
-    way.blocks = plan->tiles * products_of(plan);
-    way.shared_bytes =
-        (unsigned)(plan->k * (MATMUL_OUTER_ROWS + MATMUL_OUTER_COLUMNS + PADDING) * machine->sum);
+    plan->across = ceil_div(plan->n, columns);
+    plan->tiles = ceil_div(plan->m, rows) * plan->across;
+    way.blocks = plan->tiles * ops_matmul_products(plan);
+    way.shared_bytes = (unsigned)(plan->k * machine->sum *
+                                  (MATMUL_OUTER_WARPS * MATMUL_OUTER_ROWS + PADDING +
+                                   beside * (MATMUL_OUTER_COLUMNS + PADDING)));
     const double blocks = (double)way.blocks;
     const double issued = (double)plan->k * (FMAS * (machine->sum == 8 ? 2 : 1) + READS) +
                           ops_fixed(matmul, outer_cycles);
     const double busy = rounds_of(machine, blocks, 1) * WARPS * issued;
-    const double waits = rounds_of(machine, blocks, RESIDENT) * ops_fixed(matmul, start_cycles);
+    const uint64_t fitting = (machine->shared_most + RESERVED) / (way.shared_bytes + RESERVED);
+    const double waits = rounds_of(machine, blocks, (double)least(most(fitting, 1), RESIDENT)) *
+                         ops_fixed(matmul, start_cycles);
     way.cost =
         greater(greater(busy, waits), memory_cost(machine, plan)) + ops_fixed(matmul, start_cycles);
     if (way.shared_bytes <= machine->shared_most)
@@ -328,7 +340,7 @@ static double wavefronts(int64_t step) {
 }
 
 static void try_dots(const struct machine *machine, const struct matmul_plan *given,
-                     unsigned lane_bits, struct matmul_way *best) {
+                     unsigned lane_bits, uint64_t named, double aim, struct matmul_way *best) {
     struct matmul_way way = {
         .rung = MATMUL_DOTS_RUNG, .mode = MATMUL_DOTS, .threads = MATMUL_THREADS, .plan = *given};
     struct matmul_plan *plan = &way.plan;
@@ -338,8 +350,10 @@ static void try_dots(const struct machine *machine, const struct matmul_plan *gi
     const bool vectors = plan->a_k == 1 && plan->b_k == 1;
     const uint64_t unit = lanes * (vectors ? VECTOR / machine->item : 1);
     const uint64_t wanted =
-        (uint64_t)(ops_fixed(matmul, blocks) * machine->multiprocessors / (double)plan->tiles);
-    cut(plan, least(wanted, ceil_div(plan->k, ops_fixed(matmul, steps) * unit)), unit);
+        named ? named : (uint64_t)(aim * machine->multiprocessors / (double)plan->tiles);
+    ops_matmul_cut(
+        plan, named ? named : least(wanted, ceil_div(plan->k, ops_fixed(matmul, steps) * unit)),
+        unit);
     way.blocks = plan->tiles * plan->slices;
     way.shared_bytes = (unsigned)(MATMUL_THREADS / WARP * machine->sum);
     const double rows = plan->n < WARP ? (double)ceil_div(WARP, plan->n) : 1; /* of a warp */
@@ -357,30 +371,45 @@ static void try_dots(const struct machine *machine, const struct matmul_plan *gi
                          (ops_fixed(matmul, start_cycles) + loads * ops_fixed(matmul, load_cycles));
     const double threads = (double)outputs * (double)lanes * plan->slices;
     const double few = ops_fixed(matmul, threads) * machine->multiprocessors / threads;
-    way.cost = greater(greater(busy, waits), memory_cost(machine, plan) * greater(few, 1)) +
+    /* Warps share no loads. */
+    const double read = lanes < WARP ? 0 : 2.0 * (double)outputs * (double)plan->k;
+    const double cached = read * (double)machine->item /
+                          (ops_fixed(matmul, cache_bytes_per_cycle) * machine->multiprocessors);
+    way.cost = greater(greater(greater(busy, cached), waits),
+                       memory_cost(machine, plan) * greater(few, 1)) +
                join_cost(machine, plan);
     keep_cheaper(best, &way);
 }
 
-static void try_all_dots(const struct machine *machine, const struct matmul_plan *plan,
-                         struct matmul_way *best) {
+static void try_all_dots(const struct machine *machine, const struct ops_choice *choice,
+                         const struct matmul_plan *plan, struct matmul_way *best) {
     enum { WARP_BITS = 5, GROUP_BITS = 3 };
-    try_dots(machine, plan, 0, best);
-    try_dots(machine, plan, GROUP_BITS, best);
-    try_dots(machine, plan, WARP_BITS, best);
-    try_dots(machine, plan, bits_of(MATMUL_THREADS), best);
+    const uint64_t named = ops_tuned(choice, OPS_TUNING_matmul_dot_slices);
+    const double most = named ? 1 : 2 * ops_fixed(matmul, blocks);
+    const uint64_t mode = ops_tuned(choice, OPS_TUNING_matmul_dot_mode);
+    for (double aim = 1; aim <= most; aim *= 2) { /* blocks of a multiprocessor */
+        if (mode <= 1)
+            try_columns(machine, plan, named, aim, best);
+        if (mode == 0 || mode == 3)
+            try_dots(machine, plan, 0, named, aim, best);
+        if (mode == 0 || mode == 4)
+            try_dots(machine, plan, GROUP_BITS, named, aim, best);
+        if (mode == 0 || mode == 5)
+            try_dots(machine, plan, WARP_BITS, named, aim, best);
+        if (mode == 0 || mode == 6)
+            try_dots(machine, plan, bits_of(MATMUL_THREADS), named, aim, best);
+    }
+    for (unsigned bits = 0; bits <= bits_of(MATMUL_OUTER_WARPS) && (mode == 0 || mode == 2); bits++)
+        try_outer(machine, plan, bits, best);
 }
 
 static bool find_way(const struct ops_queue *queue, const struct ops_choice *choice,
                      const struct ops_problem *problem, int rung, struct matmul_way *way) {
     const struct machine machine = machine_of(queue, choice);
-    const struct matmul_plan plan = described(problem);
+    const struct matmul_plan plan = ops_matmul_described(problem);
     memset(way, 0, sizeof *way);
-    if (rung != MATMUL_PATCHES_RUNG) {
-        try_columns(&machine, &plan, way);
-        try_outer(&machine, &plan, way);
-        try_all_dots(&machine, &plan, way);
-    }
+    if (rung != MATMUL_PATCHES_RUNG)
+        try_all_dots(&machine, choice, &plan, way);
     if (rung != MATMUL_DOTS_RUNG)
         try_all_patches(&machine, choice, &plan, way);
     return way->rung != 0;
@@ -406,7 +435,9 @@ bool ops_matmul_way(struct ops_queue *queue, const struct ops_choice *choice,
     if (!queue->ways)
         queue->ways = calloc(1, sizeof *queue->ways);
     if (!queue->ways || ops_tuned(choice, OPS_TUNING_matmul_patch_shape) ||
-        ops_tuned(choice, OPS_TUNING_matmul_slices))
+        ops_tuned(choice, OPS_TUNING_matmul_slices) ||
+        ops_tuned(choice, OPS_TUNING_matmul_dot_slices) ||
+        ops_tuned(choice, OPS_TUNING_matmul_dot_mode))
         return find_way(queue, choice, problem, rung, way);
     if (queue->ways->of[place].signature != choice->signature ||
         queue->ways->of[place].rung != rung ||
@@ -422,87 +453,25 @@ bool ops_matmul_way(struct ops_queue *queue, const struct ops_choice *choice,
 
 /* --- plans */
 
-static bool is_in_order(uint64_t rows, uint64_t columns, int64_t row, int64_t column) {
-    return (rows == 1 || row == (int64_t)columns) && (columns == 1 || column == 1);
-}
-static bool copies_a(const struct matmul_plan *plan) {
-    return !is_in_order(plan->m, plan->k, plan->a_row, plan->a_k);
-}
-static bool copies_b(const struct matmul_plan *plan) {
-    return !is_in_order(plan->k, plan->n, plan->b_k, plan->b_column);
-}
-
-double ops_matmul_copy_cost(const struct ops_queue *queue, const struct ops_choice *choice,
-                            const struct ops_problem *problem) {
-    const struct machine machine = machine_of(queue, choice);
-    const struct matmul_plan plan = described(problem);
-    const double items = (copies_a(&plan) ? (double)plan.m * (double)plan.k : 0) +
-                         (copies_b(&plan) ? (double)plan.k * (double)plan.n : 0);
-    if (plan.axis_count)
-        return INFINITY;
-    return (copies_a(&plan) + copies_b(&plan)) * (double)ops_fixed(matmul, copy_cycles) +
-           2 * items * (double)machine.item /
-               (ops_fixed(matmul, bytes_per_cycle) * machine.multiprocessors);
-}
-
-enum status ops_matmul_add_copies(struct ops_queue *queue, const struct ops_choice *choice,
-                                  const struct ops_problem *problem, struct ops_plan *plan) {
-    enum { SIDE = MATMUL_COPY_SIDE, A_VALUE = 0, B_VALUE = 1, SUMS_VALUE = 6 };
-    const size_t item = dtype_size(choice->signature->items);
-    const struct matmul_plan whole = described(problem);
-    const bool copied[] = {copies_a(&whole), copies_b(&whole)};
-    const uint64_t rows[] = {whole.m, whole.k}, columns[] = {whole.k, whole.n};
-    const uint64_t a_bytes = copied[0] ? ceil_div(rows[0] * columns[0] * item, VECTOR) * VECTOR : 0;
-    const size_t sums = ceil_div(plan->scratch_bytes, VECTOR) * VECTOR; /* of rung 11 */
-    const struct ops_step product = plan->steps[0];
-    ops_plan_free(queue, plan);
-    enum status status =
-        ops_scratch(queue, plan, sums + a_bytes + (copied[1] ? rows[1] * columns[1] * item : 0));
-    memcpy(plan->wide, &whole, sizeof whole);
-    plan->step_count = 0;
-    for (unsigned k = A_VALUE; k <= B_VALUE && !status; k++) {
-        struct ops_step *step = &plan->steps[plan->step_count];
-        if (!copied[k])
-            continue;
-        memset(step, 0, sizeof *step);
-        memcpy(step->values, product.values, 3 * sizeof *step->values);
-        step->values[3] = plan->scratch + sums + (k == B_VALUE ? a_bytes : 0);
-        step->values[4] = k == A_VALUE ? MATMUL_COPY_A : MATMUL_COPY_B;
-        step->value_count = 5;
-        step->takes_wide = true;
-        step->grid[0] = (unsigned)(ceil_div(rows[k], SIDE) * ceil_div(columns[k], SIDE));
-        step->block[0] = MATMUL_THREADS;
-        step->shared_bytes = (unsigned)(SIDE * (SIDE + 1) * item);
-        plan->step_count++;
-        status = ops_kernel(queue, ops_rung(choice->family, MATMUL_DOTS_RUNG), choice->signature,
-                            MATMUL_THREADS, step);
-    }
-    plan->steps[plan->step_count] = product;
-    if (sums)
-        plan->steps[plan->step_count].values[SUMS_VALUE] = plan->scratch;
-    for (unsigned k = A_VALUE; k <= B_VALUE; k++)
-        if (copied[k])
-            plan->steps[plan->step_count].values[k] =
-                plan->scratch + sums + (k == B_VALUE ? a_bytes : 0);
-    plan->step_count++;
-    return status;
-}
-
-/* Logarithm of the groups that add the slices of one output: few outputs have many. */
+/* Logarithm of the groups that add the slices of one output: few for a thread to add, where
+ * adjacent threads still have a sector of outputs. */
 static unsigned join_bits(const struct matmul_plan *plan) {
-    const unsigned most = bits_of(MATMUL_THREADS), wide = most - 5; /* groups of a warp */
+    enum { SECTOR = 8, FEW = 4 };
     unsigned bits = 0;
-    while (bits < most && 2u << bits <= plan->slices &&
-           (bits < wide || (uint64_t)MATMUL_THREADS >> bits >= 2 * plan->outputs))
-        bits++;
+    for (unsigned width = MATMUL_THREADS; width > 1; width /= 2, bits++)
+        if (plan->slices >> bits <= FEW || (width <= SECTOR && width < 2 * plan->outputs))
+            break;
     return bits;
 }
 
-static enum status add_join(struct ops_queue *queue, const struct ops_choice *choice,
-                            struct ops_plan *plan) {
-    const struct matmul_plan *whole = (const struct matmul_plan *)plan->wide;
+enum status ops_matmul_add_join(struct ops_queue *queue, const struct ops_choice *choice,
+                                struct ops_plan *plan) {
+    struct matmul_plan *whole = (struct matmul_plan *)plan->wide;
+    whole->join_bits = join_bits(whole);
     struct ops_step *step = &plan->steps[plan->step_count++];
-    memcpy(step->values, plan->steps[0].values, 4 * sizeof *step->values);
+    memset(step, 0, sizeof *step);
+    memcpy(step->values, plan->steps[0].values, 3 * sizeof *step->values);
+    step->values[3] = plan->scratch;
     step->values[4] = MATMUL_JOIN;
     step->value_count = 5;
     step->takes_wide = true;
@@ -527,7 +496,6 @@ enum status ops_matmul_plan_way(struct ops_queue *queue, const struct ops_choice
                              way->plan.slices * way->plan.outputs *
                                  dtype_size(choice->signature->accumulator));
     memcpy(plan->wide, &way->plan, sizeof way->plan);
-    ((struct matmul_plan *)plan->wide)->join_bits = join_bits(&way->plan);
     step->values[step->value_count++] = plan->scratch;
     if (way->rung == MATMUL_DOTS_RUNG)
         step->values[step->value_count++] = way->mode;
@@ -535,5 +503,5 @@ enum status ops_matmul_plan_way(struct ops_queue *queue, const struct ops_choice
     step->grid[0] = (unsigned)way->blocks;
     step->block[0] = way->threads;
     step->shared_bytes = way->shared_bytes;
-    return !status && way->plan.slices > 1 ? add_join(queue, &served, plan) : status;
+    return !status && way->plan.slices > 1 ? ops_matmul_add_join(queue, &served, plan) : status;
 }

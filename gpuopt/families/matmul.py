@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _DTYPES = (*FLOATS, "float16", "bfloat16")
 _AXES = 6  # of a stack of products, merged: MATMUL_AXES
-_ANY = (None, 12, "patches", 13, "dots")  # variants that read any layout, and stacks
+_ANY = (None, 11, "stream-k", 12, "patches", 13, "dots")  # variants for any layout, and stacks
 
 Shape = tuple[int, ...]
 
@@ -261,7 +261,7 @@ def matmul(
         The rung, by number or by name: 1 "naive", 2 "shared", 3 "2-targets", 4 "4-targets",
         5 "8-targets", 6 "2d-targets", 7 "words", 8 "async", 9 "warp-tiles", 10 "tuned",
         11 "stream-k", 12 "patches" and 13 "dots" are CUDA kernels, "serial", "openmp" and "simd"
-        run on the cpu. Rungs 12 and 13 multiply anything; the others multiply two matrices of
+        run on the cpu. Rungs 11 to 13 multiply anything; the others multiply two matrices of
         float32 or float64, and copy one that is not in C order. Default on a GPU: the cheapest of
         10 to 13 by an estimate; on the cpu: the BLAS that NumPy is linked with, by `numpy.matmul`.
     out : ndarray, of the result's shape, optional
@@ -280,7 +280,7 @@ def matmul(
     TypeError
         Another dtype; masked arrays; an `out` of a dtype that cannot take the result.
     ValueError
-        No dimensions; shapes that do not fit; a rung from 1 to 11 for a stack (an `UnfitError`);
+        No dimensions; shapes that do not fit; a rung from 1 to 10 for a stack (an `UnfitError`);
         `out` has another shape, is read-only, or on a device shares memory with `a` or `b`; an
         unknown variant or device.
     DeviceMemoryError, DeviceError

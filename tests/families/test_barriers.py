@@ -39,10 +39,9 @@ def case(function, *given, **keywords):
     return lambda variant: function(*given, variant=variant, **keywords), values
 
 
-def product(m, k, n, *cut):
-    """Return the same of a product; the last rung receives scratch, tickets and the cut."""
-    call, values = case(gpuopt.matmul, np.ones((m, k), FLOAT), np.ones((k, n), FLOAT))
-    return call, [*values, np.zeros(1 << 20, FLOAT), np.zeros(64, np.uint32), *cut]
+def product(m, k, n):
+    """Return the same of a product."""
+    return case(gpuopt.matmul, np.ones((m, k), FLOAT), np.ones((k, n), FLOAT))
 
 
 # transpose_plan of transpose_plan.cuh, which the last rung takes.
@@ -131,7 +130,7 @@ PRODUCT = np.dtype(
     + [(name, "i8") for name in ("a_row", "a_k", "b_k", "b_column", "c_row", "c_column")]
     + [(name, "u8") for name in ("outputs", "chunk", "tiles", "across")]
     + [(name, "u4") for name in ("slices", "is_swapped", "down_bits", "across_bits")]
-    + [(name, "u4") for name in ("team_bits", "step_bits", "run_bits", "lane_bits", "join_bits")]
+    + [(name, "u4") for name in ("team_bits", "run_bits", "lane_bits", "join_bits")]
     + [(name, "u4") for name in ("a_along_k", "b_along_k")]
     + [
         ("axis_count", "u4"),
@@ -157,7 +156,19 @@ def any_product(m, k, n, rung, blocks, mode=None, block=None, **fields):
     return launch, [*arrays, *([] if mode is None else [mode]), plan.tobytes()]
 
 
-DOTS, COLUMNS, OUTER, JOIN, COPY_A = range(5)
+def cut_product(m, k, n, block, tile, chunk):
+    """Return a launch of rung 11, and its arguments: a whole tile, and others cut into chunks."""
+    rows, columns, depth = tile
+    tiles, layers = -(-m // rows) * -(-n // columns), -(-k // depth)
+    cut_layers = (tiles - 1) * layers
+    launch, (a, b, c, pieces, plan) = any_product(
+        m, k, n, 11, 1 + -(-cut_layers // chunk), block=block, tiles=tiles
+    )
+    cut = [np.zeros(64, np.uint32), 1, chunk, layers, cut_layers]
+    return launch, [a, b, c, pieces, *cut, plan]
+
+
+DOTS, COLUMNS, OUTER, JOIN = range(4)
 
 # Cases by family, with partial tiles; one for each path of a rung.
 CASES = {
@@ -182,13 +193,12 @@ CASES = {
         )
     ],
     "matmul": [
-        product(40, 70, 50, 1, 1, 3, 0),  # element by element
-        product(40, 70, 52, 1, 1, 3, 0),  # in words
+        product(40, 70, 50),  # element by element
+        product(40, 70, 52),  # in words
     ],
 }
 # Cases of one rung alone.
 MORE_CASES = {
-    ("matmul", 11): [product(320, 288, 384, 0, 2, 9, 270)],  # large enough to be cut
     ("stencil1d", 5): [
         stencil(3, cval=0.1, shape=(40, 37)),  # no float32 is 0.1: summed again
         stencil_form(SHORT_ROWS, 1, 5, 1000, 15, 1),  # several tiles
@@ -197,20 +207,20 @@ MORE_CASES = {
 }
 # Launches of rungs whose plan is not that of the family's others.
 OWN_CASES = {
+    ("matmul", 11): [
+        cut_product(150, 70, 140, 256, (128, 128, 16), 2),
+        cut_product(150, 134, 140, 128, (64, 64, 32), 2),
+        cut_product(150, 70, 140, 64, (64, 32, 16), 2),
+    ],
     ("matmul", 12): [
-        any_product(
-            40, 90, 30, 12, 1, block=256, down_bits=4, across_bits=4, step_bits=1, a_along_k=1
-        ),
-        any_product(40, 90, 30, 12, 1, block=256, down_bits=3, across_bits=3, team_bits=2),
         any_product(40, 90, 30, 12, 1, block=128, down_bits=3, across_bits=3, team_bits=1),
-        any_product(40, 90, 30, 12, 2, block=512, down_bits=3, across_bits=3, team_bits=3),
+        any_product(40, 90, 30, 12, 2, block=256, down_bits=3, across_bits=3, team_bits=2),
     ],
     ("matmul", 13): [
         any_product(3, 5000, 1, 13, 3, DOTS, lane_bits=8),
         any_product(150, 90, 1, 13, 2, COLUMNS, a_row=1, a_k=150),
-        any_product(100, 20, 150, 13, 4, OUTER, across=2, lane_bits=5, b_along_k=0),
+        any_product(100, 20, 150, 13, 4, OUTER, across=2, down_bits=3, lane_bits=5, b_along_k=0),
         any_product(9, 1, 7, 13, 2, JOIN, slices=20, join_bits=3),
-        any_product(40, 50, 1, 13, 4, COPY_A, a_row=1, a_k=40),
     ],
 }
 # Their last barrier is redundant: after it thread 0 reads its own values.

@@ -46,7 +46,7 @@ def shapes_of(rng, axes, most):
 
 
 @needs_sim
-@pytest.mark.parametrize("variant", [None, 12, 13])
+@pytest.mark.parametrize("variant", [None, 11, 12, 13])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_operands_of_any_layout_match_numpy(dtype, variant, rng):
     for _ in range(40):
@@ -97,7 +97,8 @@ def test_slices_of_a_deep_product_have_the_same_bits_in_every_run(device, dtype,
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_shape_of_a_tile_matches_numpy(device, dtype, rng):
     """Words fit the second case alone; edges cut tiles, layers and slices of the others."""
-    tried = {row["name"]: row["tried"] for row in _core.tunings("matmul")}["patch_shape"]
+    tried = {row["name"]: row["tried"] for row in _core.tunings("matmul")}
+    sweeps = ((11, "tiling", "tile_slices"), (12, "patch_shape", "slices"))
     for (m, k, n), a_turned, b_turned in itertools.product(
         ((130, 70, 36), (128, 64, 64), (257, 9, 17)), (False, True), (False, True)
     ):
@@ -109,9 +110,10 @@ def test_every_shape_of_a_tile_matches_numpy(device, dtype, rng):
         numbers = matmul._numbers(*(x for v in views for x in (v.shape, matmul._in_items(v))))
         problem = replace(matmul.matmul_problem(*operands), inputs=tuple(stored), numbers=numbers)
         bench = _core.Workbench(with_output(problem), device=device)
-        for shape, slices in itertools.product(tried[1:], (1, 4)):
-            got = bench.run(12, tuning={"patch_shape": shape, "slices": slices})
-            check(np.asarray(got).reshape(m, n), *views)
+        for rung, shape, slices in sweeps:
+            for at, count in itertools.product(tried[shape][1:], (1, 4)):
+                got = bench.run(rung, tuning={shape: at, slices: count})
+                check(np.asarray(got).reshape(m, n), *views)
 
 
 @needs_sim
@@ -122,7 +124,7 @@ def test_slices_are_added_without_a_race(rng):
 
 
 @needs_sim
-@pytest.mark.parametrize("variant", [12, 13])
+@pytest.mark.parametrize("variant", [11, 12, 13])
 def test_nan_and_infinity_stay_in_their_row_and_column(variant, rng):
     a, b = rng.random((3, 37, 21)), rng.random((3, 21, 30))
     clean = gpuopt.matmul(a, b, variant=variant, device="sim")

@@ -1,5 +1,5 @@
 // matmul_any.cuh: products of any shape and layout without tiles: vectors, narrow matrices, dots,
-// and the passes after rung 12 and before rungs 10 and 11. Contains no kernel.
+// and the pass after rungs 11 and 12. Contains no kernel.
 //
 // Every sum may be cut into slices of k, whose sums go to scratch memory; a second launch adds them
 // in order. So results are equal in every run.
@@ -22,6 +22,11 @@ template <class T> struct dot_vector {
     __device__ void load(const T *row, uint64 at) {
         all = *reinterpret_cast<const uint4 *>(row + at * WIDE<T>);
     }
+    __device__ void load_items(const T *row, uint64 at) {
+#pragma unroll
+        for (unsigned i = 0; i < WIDE<T>; i++)
+            items[i] = row[at * WIDE<T> + i];
+    }
     __device__ sum_of<T> times(const dot_vector &other) const {
         sum_of<T> sum = widened(items[0]) * widened(other.items[0]);
 #pragma unroll
@@ -31,7 +36,8 @@ template <class T> struct dot_vector {
     }
 };
 constexpr unsigned DOTS_IN_FLIGHT = 4;
-template <class T>
+// `Aligned`: y, too, is aligned for vectors.
+template <bool Aligned, class T>
 __device__ sum_of<T> dot_vectors(const T *x, const T *y, uint64 count, unsigned lane,
                                  unsigned lanes) {
     sum_of<T> sums[DOTS_IN_FLIGHT] = {};
@@ -41,7 +47,10 @@ __device__ sum_of<T> dot_vectors(const T *x, const T *y, uint64 count, unsigned 
 #pragma unroll
         for (unsigned i = 0; i < DOTS_IN_FLIGHT; i++) {
             left[i].load(x, at + i * lanes);
-            right[i].load(y, at + i * lanes);
+            if (Aligned)
+                right[i].load(y, at + i * lanes);
+            else
+                right[i].load_items(y, at + i * lanes);
         }
 #pragma unroll
         for (unsigned i = 0; i < DOTS_IN_FLIGHT; i++)
@@ -50,7 +59,10 @@ __device__ sum_of<T> dot_vectors(const T *x, const T *y, uint64 count, unsigned 
     for (; at < count; at += lanes) {
         dot_vector<T> left, right;
         left.load(x, at);
-        right.load(y, at);
+        if (Aligned)
+            right.load(y, at);
+        else
+            right.load_items(y, at);
         sums[0] += left.times(right);
     }
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
@@ -105,11 +117,24 @@ __device__ void multiply_dots(const T *a, const T *b, T *c, sum_of<T> *partials,
         const T *x = from.a + row * plan.a_row + part.first * plan.a_k;
         const T *y = from.b + column * plan.b_column + part.first * plan.b_k;
         const uint64 count = part.end > part.first ? part.end - part.first : 0;
-        const uint64 addresses = reinterpret_cast<uint64>(x) | reinterpret_cast<uint64>(y);
         uint64 done = 0;
-        if (plan.a_k == 1 && plan.b_k == 1 && addresses % sizeof(uint4) == 0) {
-            done = count / WIDE<T> * WIDE<T>;
-            sum = dot_vectors(x, y, count / WIDE<T>, lane, lanes);
+        if (plan.a_k == 1 && plan.b_k == 1) {
+            if (plan.m == 1) { // then y has the rows of a matrix
+                const T *const vector = x;
+                x = y;
+                y = vector;
+            }
+            const uint64 head = (0 - reinterpret_cast<uint64>(x)) % sizeof(uint4) / sizeof(T);
+            if (count > head) {
+                const uint64 vectors = (count - head) / WIDE<T>;
+                const T *const from = x + head, *const other = y + head;
+                sum = reinterpret_cast<uint64>(other) % sizeof(uint4) == 0
+                          ? dot_vectors<true>(from, other, vectors, lane, lanes)
+                          : dot_vectors<false>(from, other, vectors, lane, lanes);
+                for (unsigned at = lane; at < head; at += lanes)
+                    sum += widened(x[at]) * widened(y[at]);
+                done = head + vectors * WIDE<T>;
+            }
         }
         sum += dot_items(x + done * plan.a_k, y + done * plan.b_k, plan.a_k, plan.b_k, count - done,
                          lane, lanes);
@@ -129,23 +154,48 @@ __device__ void multiply_dots(const T *a, const T *b, T *c, sum_of<T> *partials,
         store_sum<T>(sum, c, partials, plan, part, row, column);
 }
 
-// --- columns: one column of b, and rows of a that are adjacent in memory. A thread has WIDE rows;
-// the warps of a block divide k.
+// --- columns: one column of b, and rows of a that are adjacent in memory. A thread has WIDE rows,
+// or one where there are few; groups of 2^lane_bits lanes divide k.
+
+// Adds steps `at`, `at + by` and so on of k to a thread's rows: `row` and others `row_by` apart.
+template <unsigned Steps, unsigned Items, class T>
+__device__ void add_columns(sum_of<T> *sums, const T *x, const T *y, const matmul_plan &plan,
+                            uint64 at, uint64 count, unsigned by, unsigned row, unsigned row_by,
+                            uint64 rows) {
+    for (; at < count; at += Steps * by) {
+        T left[Steps][Items], right[Steps];
+#pragma unroll
+        for (unsigned i = 0; i < Steps; i++) {
+            const uint64 k = at + i * by;
+            right[i] = load_if(k < count, y + k * plan.b_k);
+#pragma unroll
+            for (unsigned w = 0; w < Items; w++)
+                left[i][w] = load_if(k < count && row + w * row_by < rows,
+                                     x + k * plan.a_k + row + w * row_by);
+        }
+#pragma unroll
+        for (unsigned i = 0; i < Steps; i++)
+#pragma unroll
+            for (unsigned w = 0; w < Items; w++)
+                if (at + i * by < count) // no product of 0 and infinity
+                    sums[w] += widened(left[i][w]) * widened(right[i]);
+    }
+}
 
 template <class T>
 __device__ void multiply_columns(const T *a, const T *b, T *c, sum_of<T> *partials,
                                  const matmul_plan &plan) {
     using S = sum_of<T>;
-    constexpr unsigned Wide = WIDE<T>, Rows = 32 * Wide, Warps = THREADS / 32, Steps = 8, Few = 4;
+    constexpr unsigned Wide = WIDE<T>, Rows = 32 * Wide, Warps = THREADS / 32, Steps = 8;
     S *shared = shared_memory<S>();
     const block_part part = block_part_of(plan);
     const operands<T> from = operands_of(a, b, plan, part.product);
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const uint64 first = uint64(part.tile) * Rows;
+    const uint64 first = uint64(part.tile) * Rows, rows = plan.m - first;
     const T *x = from.a + first + part.first * plan.a_k, *y = from.b + part.first * plan.b_k;
     const uint64 count = part.end > part.first ? part.end - part.first : 0;
-    const bool vectors = first + Rows <= plan.m && plan.a_k % Wide == 0 &&
-                         reinterpret_cast<uint64>(x) % sizeof(uint4) == 0;
+    const bool vectors =
+        rows >= Rows && plan.a_k % Wide == 0 && reinterpret_cast<uint64>(x) % sizeof(uint4) == 0;
     S sums[Wide] = {};
     uint64 at = warp;
     if (vectors) {
@@ -164,30 +214,20 @@ __device__ void multiply_columns(const T *a, const T *b, T *c, sum_of<T> *partia
                     sums[w] += widened(left[i].items[w]) * widened(right[i]);
         }
     }
-    for (; at < count; at += Few * Warps) {
-        T left[Few][Wide], right[Few];
-#pragma unroll
-        for (unsigned i = 0; i < Few; i++) {
-            const uint64 k = at + i * Warps;
-            right[i] = load_if(k < count, y + k * plan.b_k);
-#pragma unroll
-            for (unsigned w = 0; w < Wide; w++) {
-                const unsigned row = vectors ? lane * Wide + w : w * 32 + lane;
-                left[i][w] = load_if(k < count && first + row < plan.m, x + k * plan.a_k + row);
-            }
-        }
-#pragma unroll
-        for (unsigned i = 0; i < Few; i++)
-#pragma unroll
-            for (unsigned w = 0; w < Wide; w++)
-                if (at + i * Warps < count) // no product of 0 and infinity
-                    sums[w] += widened(left[i][w]) * widened(right[i]);
-    }
+    const unsigned width = 1u << plan.lane_bits;
+    if (!vectors && rows <= 32) {
+        add_columns<Steps, 1>(sums, x, y, plan, (threadIdx.x >> plan.lane_bits), count,
+                              THREADS >> plan.lane_bits, lane & (width - 1), 0, rows);
+        for (unsigned other = width; other < 32; other *= 2)
+            sums[0] += __shfl_xor_sync(~0u, sums[0], other);
+    } else
+        add_columns<Steps / 2, Wide>(sums, x, y, plan, at, count, Warps,
+                                     vectors ? lane * Wide : lane, vectors ? 1 : 32, rows);
 #pragma unroll
     for (unsigned w = 0; w < Wide; w++)
         shared[warp * Rows + (vectors ? lane * Wide + w : w * 32 + lane)] = sums[w];
     __syncthreads();
-    for (unsigned row = threadIdx.x; row < Rows && first + row < plan.m; row += THREADS) {
+    for (unsigned row = threadIdx.x; row < Rows && row < rows; row += THREADS) {
         S sum = shared[row];
         for (unsigned other = 1; other < Warps; other++)
             sum += shared[other * Rows + row];
@@ -237,22 +277,32 @@ __device__ void multiply_outer(const T *a, const T *b, T *c, const matmul_plan &
     constexpr unsigned Rows = 8, Columns = 4, Wide = 16 / sizeof(S);
     using ALoader = outer_loader<6, T>;
     using BLoader = outer_loader<7, T>;
-    static_assert(MATMUL_OUTER_ROWS == THREADS / 32 * Rows, "a tile is as high as its warps");
+    static_assert(MATMUL_OUTER_ROWS == Rows && MATMUL_OUTER_WARPS == THREADS / 32, "of a warp");
     const block_part part = block_part_of(plan);
     const operands<T> from = operands_of(a, b, plan, part.product);
     const unsigned across = static_cast<unsigned>(plan.across), tile_row = part.tile / across;
-    const uint64 row = uint64(tile_row) * MATMUL_OUTER_ROWS,
-                 column = uint64(part.tile - tile_row * across) * MATMUL_OUTER_COLUMNS;
+    // 2^down_bits warps are below each other, the others side by side.
+    const unsigned warp = threadIdx.x / 32, beside = MATMUL_OUTER_WARPS >> plan.down_bits;
+    const unsigned rows = Rows << plan.down_bits;
+    const uint64 row = uint64(tile_row) * rows,
+                 column = uint64(part.tile - tile_row * across) * beside * MATMUL_OUTER_COLUMNS;
     const unsigned k = static_cast<unsigned>(plan.k);
     S *a_tile = shared_memory<S>(), *b_tile = a_tile + k * ALoader::Pitch;
-    const ALoader a_loader(from.a + row * plan.a_row, plan.a_row, plan.a_k, plan.m - row, k,
-                           plan.lane_bits, plan.a_along_k);
-    const BLoader b_loader(from.b + column * plan.b_column, plan.b_column, plan.b_k,
-                           plan.n - column, k, plan.lane_bits, plan.b_along_k);
+    const uint64 rows_left = plan.m - row;
+    const ALoader a_loader(from.a + row * plan.a_row, plan.a_row, plan.a_k,
+                           rows_left < rows ? rows_left : rows, k, plan.lane_bits, plan.a_along_k);
+#pragma unroll 1
+    for (unsigned i = 0; i < beside; i++) {
+        const uint64 at = column + i * MATMUL_OUTER_COLUMNS;
+        const BLoader b_loader(from.b + at * plan.b_column, plan.b_column, plan.b_k,
+                               beyond(plan.n, at), k, plan.lane_bits, plan.b_along_k);
+        b_loader.store(b_tile + i * k * BLoader::Pitch, k, plan.lane_bits, plan.b_along_k);
+    }
     a_loader.store(a_tile, k, plan.lane_bits, plan.a_along_k);
-    b_loader.store(b_tile, k, plan.lane_bits, plan.b_along_k);
     __syncthreads();
-    const unsigned first = threadIdx.x / 32 * Rows, lane = threadIdx.x % 32;
+    const unsigned first = (warp & ((1u << plan.down_bits) - 1)) * Rows, lane = threadIdx.x % 32;
+    const unsigned right_of = warp >> plan.down_bits; // this many warps
+    b_tile += right_of * k * BLoader::Pitch;
     S sums[Rows][Columns] = {};
 #pragma unroll 2
     for (unsigned step = 0; step < k; step++) {
@@ -266,12 +316,13 @@ __device__ void multiply_outer(const T *a, const T *b, T *c, const matmul_plan &
             right[j] = b_tile[step * BLoader::Pitch + lane + j * 32];
         add_products(sums, left, right);
     }
-    T *to = c + part.product * plan.m * plan.n + (row + first) * plan.n + column + lane;
+    const uint64 own = column + right_of * MATMUL_OUTER_COLUMNS + lane;
+    T *to = c + part.product * plan.m * plan.n + (row + first) * plan.n + own;
 #pragma unroll
     for (unsigned i = 0; i < Rows; i++) {
 #pragma unroll
         for (unsigned j = 0; j < Columns; j++)
-            if (row + first + i < plan.m && column + lane + j * 32 < plan.n)
+            if (row + first + i < plan.m && own + j * 32 < plan.n)
                 to[j * 32] = rounded<T>(sums[i][j]);
         to += plan.n;
     }
@@ -288,7 +339,7 @@ __device__ void join_slices(T *c, const sum_of<T> *partials, const matmul_plan &
     const uint64 output = static_cast<uint64>(blockIdx.x) * width + threadIdx.x % width;
     S sum = 0;
     if (output < plan.outputs) {
-#pragma unroll 4
+#pragma unroll 8
         for (unsigned slice = group; slice < plan.slices; slice += groups)
             sum += partials[slice * plan.outputs + output];
     }
@@ -300,40 +351,6 @@ __device__ void join_slices(T *c, const sum_of<T> *partials, const matmul_plan &
     }
     if (group == 0 && output < plan.outputs)
         c[output] = rounded<T>(sum);
-}
-
-// --- copies: a matrix in any layout to C order, by tiles; adjacent threads read along the axis
-// whose elements are closer in memory
-
-template <class T>
-__device__ void copy_matrix(const T *from, T *to, uint64 rows, uint64 columns, int64 row_by,
-                            int64 column_by) {
-    constexpr unsigned Side = MATMUL_COPY_SIDE, Pitch = Side + 1, Step = THREADS / Side;
-    T *tile = shared_memory<T>();
-    const uint64 across = (columns - 1) / Side + 1, tile_row = blockIdx.x / across;
-    const uint64 row = tile_row * Side, column = (blockIdx.x - tile_row * across) * Side;
-    const unsigned lane = threadIdx.x % Side, warp = threadIdx.x / Side;
-    const bool along_rows = llabs(row_by) < llabs(column_by);
-    T items[Side / Step];
-#pragma unroll
-    for (unsigned i = 0; i < Side / Step; i++) {
-        const uint64 at_row = row + (along_rows ? lane : warp + i * Step),
-                     at_column = column + (along_rows ? warp + i * Step : lane);
-        items[i] = load_if(at_row < rows && at_column < columns,
-                           from + at_row * row_by + at_column * column_by);
-    }
-#pragma unroll
-    for (unsigned i = 0; i < Side / Step; i++) {
-        const unsigned other = warp + i * Step;
-        tile[along_rows ? lane * Pitch + other : other * Pitch + lane] = items[i];
-    }
-    __syncthreads();
-#pragma unroll
-    for (unsigned i = 0; i < Side / Step; i++) {
-        const unsigned line = warp + i * Step;
-        if (row + line < rows && column + lane < columns)
-            to[(row + line) * columns + column + lane] = tile[line * Pitch + lane];
-    }
 }
 
 } // namespace matmul

@@ -16,14 +16,8 @@ template <class T> constexpr unsigned PANEL = 16 / sizeof(sum_of<T>);
 template <class T> constexpr unsigned STEPS = MATMUL_STEPS(sizeof(sum_of<T>));
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 template <class T> constexpr bool ASYNC = sizeof(T) >= 4;
-// Copies `bytes` of a unit, and zeros for the others, without waiting.
-template <class Unit> __device__ void copy_part(address to, const void *from, unsigned bytes) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from),
-                 "n"(sizeof(Unit)), "r"(bytes));
-}
 #else
 template <class T> constexpr bool ASYNC = false;
-template <class Unit> __device__ void copy_part(address, const void *, unsigned) {}
 #endif
 
 // A thread's part in loading the layers of one operand: adjacent threads load along the axis whose
@@ -52,7 +46,7 @@ template <unsigned Most, unsigned Threads, class T> struct patch_loader {
                             unsigned run_bits, bool is_along_k, const S *layer)
         : along_k(is_along_k) {
         constexpr unsigned WordBits = Wide == 4 ? 2 : 1, WarpBits = 5;
-        constexpr unsigned ThreadBits = Threads == 512 ? 9 : Threads == 256 ? 8 : 7;
+        constexpr unsigned ThreadBits = Threads == 256 ? 8 : 7;
         const T *first = operand + side * side_by + k * k_by;
         words = !along_k && side_by == 1 && k_by % Wide == 0 &&
                 reinterpret_cast<uint64>(first) % Word == 0;
@@ -335,14 +329,11 @@ __device__ void multiply_patches(const T *a, const T *b, T *c, sum_of<T> *partia
     constexpr unsigned Wide = PANEL<T>, Steps = STEPS<T>;
     constexpr unsigned RowBits = Rows == 8 ? 3 : 2, ColumnBits = Columns == 8 ? 3 : 2;
     // Elements that a thread loads of a layer, at most: see the shapes in ops_matmul_any.c.
-    constexpr unsigned LeastAcross = Threads == 128 ? 2 : Threads == 256 ? 8 : 4, LeastDown = 8;
-    constexpr unsigned Most =
-        Steps << (Threads == MATMUL_DEEP_THREADS && sizeof(T) >= 4 ? MATMUL_DEEP_BITS : 0);
-    constexpr unsigned MostA = Rows * Most / LeastAcross, MostB = Columns * Most / LeastDown;
+    constexpr unsigned LeastAcross = Threads == 128 ? 2 : 4, LeastDown = 8;
+    constexpr unsigned MostA = Rows * Steps / LeastAcross, MostB = Columns * Steps / LeastDown;
     S *shared = shared_memory<S>();
     const unsigned down = plan.down_bits + RowBits, across = plan.across_bits + ColumnBits;
-    const unsigned deep_bits = (Steps == 8 ? 3 : 2) + plan.team_bits + plan.step_bits,
-                   deep = 1u << deep_bits;
+    const unsigned deep_bits = (Steps == 8 ? 3 : 2) + plan.team_bits, deep = 1u << deep_bits;
     const unsigned panel = (deep + 1) * Wide, a_size = panel / Wide << down;
     const unsigned layer = a_size + (panel / Wide << across);
     const block_part part = block_part_of(plan);
@@ -359,7 +350,7 @@ __device__ void multiply_patches(const T *a, const T *b, T *c, sum_of<T> *partia
                                              plan.b_along_k, shared + a_size);
 
     const patch_place place(plan, threadIdx.x);
-    const unsigned own = (place.team * Steps << plan.step_bits) * Wide;
+    const unsigned own = place.team * Steps * Wide;
     const S *a_at = shared + place.y * panel + own;
     const S *b_at = shared + a_size + place.x * panel + own;
 
@@ -381,10 +372,8 @@ __device__ void multiply_patches(const T *a, const T *b, T *c, sum_of<T> *partia
         if (first_loads)
             first_loads--;
         else {
-#pragma unroll 1
-            for (unsigned turn = 0; turn >> plan.step_bits == 0; turn++)
-                mine.add(a_at + reads + turn * Steps * Wide, b_at + reads + turn * Steps * Wide,
-                         panel << plan.down_bits, panel << plan.across_bits);
+            mine.add(a_at + reads, b_at + reads, panel << plan.down_bits,
+                     panel << plan.across_bits);
             reads = reads == (Stages - 1) * layer ? 0 : reads + layer;
             layers--;
         }

@@ -1,0 +1,255 @@
+// matmul_chunks.cuh: rung 11: tiles of any layout through the ring, and the last round of them in
+// even chunks. Contains no kernel.
+#pragma once
+
+#include "matmul_operands.cuh"
+#include "matmul_ring.cuh"
+
+namespace matmul {
+
+// A tile of c has `layers` pairs of tiles of a and b. The first `whole` tiles have one block each;
+// the layers of the others, tile after tile, `cut_layers` in all, are cut into `chunk` layers,
+// one a block. A chunk is no longer than a tile, so a block has parts of at most two tiles. A part
+// that is not a whole tile goes to `pieces`; the block that stores a tile's last piece adds them
+// up, in the order of k.
+template <class T> struct chunks {
+    T *pieces;
+    unsigned *tickets; // 0 for each tile that is cut; left at 0
+    unsigned whole, chunk;
+    uint64 layers, cut_layers;
+};
+
+// A block's part of a tile: layers `begin` to `end` - 1; empty if they are equal.
+struct tile_part {
+    unsigned tile;
+    uint64 begin, end;
+};
+
+// The first or second part of a block.
+template <class T>
+__device__ tile_part part_of(const chunks<T> &cut, unsigned block, unsigned turn) {
+    if (block < cut.whole)
+        return {block, 0, turn ? 0 : cut.layers};
+    const uint64 from = static_cast<uint64>(block - cut.whole) * cut.chunk;
+    const uint64 to = from + cut.chunk < cut.cut_layers ? from + cut.chunk : cut.cut_layers;
+    const uint64 tile = from / cut.layers + turn, first = tile * cut.layers;
+    const uint64 begin = turn ? 0 : from - first, end = first < to ? to - first : 0;
+    return {cut.whole + static_cast<unsigned>(tile), begin, end < cut.layers ? end : cut.layers};
+}
+
+// Tile `index` in the order of grouped_tile, without those past the last row.
+template <class Tiling> __device__ corner tile_number(unsigned index, uint64 m, uint64 n) {
+    const unsigned down = static_cast<unsigned>((m - 1) / Tiling::Rows + 1);
+    const unsigned across = static_cast<unsigned>((n - 1) / Tiling::Columns + 1);
+    const unsigned group = index / (GROUP * across), rest = index % (GROUP * across);
+    const unsigned left = down - group * GROUP, high = left < GROUP ? left : GROUP;
+    return {static_cast<uint64>(group * GROUP + rest % high) * Tiling::Rows,
+            static_cast<uint64>(rest / high) * Tiling::Columns};
+}
+
+// Stores a piece of cut tile `tile`, and returns whether the threads then hold the tile's sums.
+// Chunks `first` to `last` have pieces of it. A piece's position is its index among all: one more
+// for each chunk, and one more for each tile.
+template <class Tiling, class T>
+__device__ bool join_pieces(outputs<Tiling, T> &mine, const chunks<T> &cut, unsigned tile,
+                            unsigned chunk, unsigned first, unsigned last) {
+    constexpr unsigned Wide = WIDE<T>, Threads = Tiling::SliceThreads;
+    constexpr unsigned RowWords = mine.Columns / Wide, Words = mine.Rows * RowWords;
+    __shared__ bool is_last;
+    const unsigned thread = threadIdx.x;
+    const auto slot_of = [&](unsigned of_chunk) {
+        return reinterpret_cast<uint4 *>(cut.pieces) +
+               static_cast<uint64>(of_chunk + tile) * (Words * Threads) + thread;
+    };
+    const auto sums = [&](unsigned w) { return &mine.sums[w / RowWords][w % RowWords * Wide]; };
+    if (thread < Threads)
+#pragma unroll
+        for (unsigned w = 0; w < Words; w++)
+            slot_of(chunk)[w * Threads] = *reinterpret_cast<const uint4 *>(sums(w));
+    __syncthreads();
+    if (thread == 0) {
+        __threadfence();
+        is_last = atomicInc(cut.tickets + tile, last - first) == last - first;
+        __threadfence();
+    }
+    __syncthreads();
+    if (!is_last || thread >= Threads)
+        return false;
+    for (unsigned other = first; other <= last; other++)
+#pragma unroll
+        for (unsigned w = 0; w < Words; w++) {
+            union {
+                uint4 all;
+                T items[Wide];
+            } piece = {__ldcg(slot_of(other) + w * Threads)};
+#pragma unroll
+            for (unsigned i = 0; i < Wide; i++)
+                sums(w)[i] = other == first ? piece.items[i] : sums(w)[i] + piece.items[i];
+        }
+    return true;
+}
+
+// A tile of a product of the stack, and the steps of k that a block adds to it.
+struct unit {
+    uint64 product, first, count;
+    unsigned slice;
+    corner tile;
+};
+template <class Tiling, class T>
+__device__ unit unit_of(const matmul_plan &plan, const chunks<T> &cut, const tile_part &part) {
+    constexpr unsigned Depth = Tiling::Depth;
+    const unsigned tiles = static_cast<unsigned>(plan.tiles), rest = part.tile / tiles;
+    unit found;
+    found.product = rest / plan.slices;
+    found.slice = rest % plan.slices;
+    found.tile = tile_number<Tiling>(part.tile - rest * tiles, plan.m, plan.n);
+    const uint64 start = found.slice * plan.chunk;
+    const uint64 left = plan.k > start ? plan.k - start : 0;
+    const uint64 length = left < plan.chunk ? left : plan.chunk;
+    const uint64 layers = length ? (length - 1) / Depth + 1 : 0;
+    const uint64 end = part.end < layers ? part.end : layers;
+    const uint64 missing = layers * Depth - length; // in the first layer
+    const uint64 from = part.begin ? part.begin * Depth - missing : 0;
+    found.first = start + from;
+    found.count = end ? end * Depth - missing - from : 0;
+    return found;
+}
+
+// Stores a warp's sums by runs of rows, through its part of `area`: by words if rows are aligned.
+template <class Tiling, class S, class U>
+__device__ void store_runs(const outputs<Tiling, S> &mine, S *area, U *c, corner tile, uint64 m,
+                           uint64 n, unsigned thread) {
+    constexpr unsigned Wide = WIDE<S>, Columns = Tiling::WarpColumns, Pitch = Columns + Wide;
+    struct __align__(Wide * sizeof(U)) run_word {
+        U items[Wide];
+    };
+    const unsigned row = mine.row / Tiling::WarpRows * Tiling::WarpRows;
+    const unsigned column = mine.column / Columns * Columns, lane = thread % 32;
+    const bool words = n % Wide == 0 && reinterpret_cast<uint64>(c) % sizeof(run_word) == 0;
+    const unsigned wide = words ? Wide : 1;
+    const uint64 first = tile.row + row, left = beyond(n, tile.column + column);
+    S *own = area + thread / 32 * (Tiling::Down * Pitch);
+    S *to = own + (mine.row - row) / Wide * Pitch + mine.column - column;
+    c += first * n + tile.column + column;
+#pragma unroll
+    for (unsigned i = 0; i < mine.Rows; i++) {
+        if (i)
+            __syncwarp();
+#pragma unroll
+        for (unsigned j = 0; j < mine.Columns; j += Wide)
+            *reinterpret_cast<word<S> *>(to + j / Wide * mine.ColumnStep) =
+                *reinterpret_cast<const word<S> *>(&mine.sums[i][j]);
+        __syncwarp();
+        for (unsigned at = lane * wide; at < Tiling::Down * Columns; at += 32 * wide) {
+            const unsigned x = at % Columns, y = at / Columns;
+            const unsigned down = i / Wide * mine.RowStep + y * Wide + i % Wide;
+            if (first + down >= m || x >= left)
+                continue;
+            if (words) {
+                run_word all;
+#pragma unroll
+                for (unsigned each = 0; each < Wide; each++)
+                    all.items[each] = rounded<U>(own[y * Pitch + x + each]);
+                *reinterpret_cast<run_word *>(c + down * n + x) = all;
+            } else
+                c[down * n + x] = rounded<U>(own[y * Pitch + x]);
+        }
+    }
+}
+
+// Stores sums to a result whose columns are contiguous: that of a transposed product.
+template <class Tiling, class S, class U>
+__device__ void store_turned(const outputs<Tiling, S> &mine, U *c, corner tile,
+                             const matmul_plan &plan) {
+    constexpr unsigned Wide = WIDE<S>;
+    struct __align__(Wide * sizeof(U)) run_word {
+        U items[Wide];
+    };
+    const bool words = plan.m % Wide == 0 && plan.c_column % Wide == 0 &&
+                       reinterpret_cast<uint64>(c) % sizeof(run_word) == 0;
+    const uint64 first = tile.row + mine.row, left = beyond(plan.m, first);
+    const uint64 column = tile.column + mine.column;
+#pragma unroll
+    for (unsigned j = 0; j < mine.Columns; j++) {
+        const uint64 at = column + j / Wide * mine.ColumnStep + j % Wide;
+        if (at >= plan.n)
+            continue;
+        U *to = c + at * plan.c_column + first;
+#pragma unroll
+        for (unsigned i = 0; i < mine.Rows; i += Wide, to += mine.RowStep) {
+            run_word all;
+#pragma unroll
+            for (unsigned each = 0; each < Wide; each++)
+                all.items[each] = rounded<U>(mine.sums[i + each][j]);
+            const unsigned down = i / Wide * mine.RowStep;
+            if (words && down < left)
+                *reinterpret_cast<run_word *>(to) = all;
+#pragma unroll
+            for (unsigned each = 0; each < Wide; each++)
+                if (!words && down + each < left)
+                    to[each] = all.items[each];
+        }
+    }
+}
+
+// New: the blocks of the last round have even chunks of the remaining work. The join of a first
+// part precedes the second: its barriers free the ring.
+template <class Tiling, class T>
+__device__ void matmul_chunks(const T *a, const T *b, T *c, const chunks<sum_of<T>> &cut,
+                              const matmul_plan &plan) {
+    using S = sum_of<T>;
+    constexpr unsigned SliceThreads = Tiling::SliceThreads;
+    S *ring = shared_memory<S>();
+    wait_for_kernel_before();
+#pragma unroll 1
+    for (unsigned turn = 0; turn < 2; turn++) {
+        const unsigned thread = opaque_copy(threadIdx.x);
+        outputs<Tiling, S> mine(thread % SliceThreads);
+        if (const tile_part part = part_of(cut, blockIdx.x, turn); part.begin < part.end) {
+            using Loader = any_loader<Tiling, T>;
+            const unit work = unit_of<Tiling>(plan, cut, part);
+            const operands<T> from = operands_of(a, b, plan, work.product);
+            Loader next = {{from.a + work.tile.row * plan.a_row + work.first * plan.a_k, plan.a_row,
+                            plan.a_k, plan.m - work.tile.row, ring, thread},
+                           {from.b + work.tile.column * plan.b_column + work.first * plan.b_k,
+                            plan.b_column, plan.b_k, plan.n - work.tile.column,
+                            ring + Tiling::Depth * Loader::Pitch, thread}};
+            multiply_tiles(mine, next, work.count, ring, thread);
+            if (Tiling::Slices > 1)
+                add_slices<Tiling>(mine, ring, thread / SliceThreads, thread % SliceThreads);
+        } else
+            return;
+        const unsigned block = opaque_copy(blockIdx.x); // the sums need the registers
+        const tile_part part = part_of(cut, block, turn);
+        bool whole = threadIdx.x < SliceThreads;
+        mine.stand(opaque_copy(threadIdx.x) % SliceThreads);
+        __syncthreads();
+        if (part.end - part.begin < cut.layers) {
+            const uint64 tile = part.tile - cut.whole;
+            whole = join_pieces<Tiling>(
+                mine, cut, static_cast<unsigned>(tile), block - cut.whole,
+                static_cast<unsigned>(tile * cut.layers / cut.chunk),
+                static_cast<unsigned>(((tile + 1) * cut.layers - 1) / cut.chunk));
+        }
+        if (whole) {
+            const unit work = unit_of<Tiling>(plan, cut, part);
+            const auto store = [&](auto *to) {
+                to += work.product * plan.m * plan.n;
+                if constexpr (Tiling::Rows != Tiling::Columns)
+                    if (plan.is_swapped)
+                        return store_turned(mine, to, work.tile, plan);
+                store_runs(mine, ring, to, work.tile, plan.m, plan.n, threadIdx.x);
+            };
+            S *const sums = cut.pieces + work.slice * plan.outputs;
+            if constexpr (sizeof(T) == sizeof(S))
+                store(plan.slices == 1 ? c : sums);
+            else if (plan.slices == 1)
+                store(c);
+            else
+                store(sums);
+        }
+        __syncthreads(); // the ring is free
+    }
+}
+
+} // namespace matmul
