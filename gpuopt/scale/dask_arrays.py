@@ -209,7 +209,7 @@ def _check_split(split_every: Any) -> None:
 
 
 def _split(x: Any, planned: Reduction) -> int:
-    """Return the parts that a task joins: a task costs a scheduler a millisecond, like 8 MiB."""
+    """Return how many parts a task joins: up to 8 MiB, since a task costs Dask a millisecond."""
     sizes = (1 if k in planned.axes else max(sizes) for k, sizes in enumerate(x.chunks))
     return min(64, max(4, (8 << 20) // max(1, 2 * PART_BYTES * math.prod(sizes))))
 
