@@ -48,7 +48,7 @@ def c_functions(text):
                 head = ""
 
 
-# --- what may be longer: {function: (lines, reason)}; the numbers only go down
+# --- what may be longer: {function or file: (lines, reason)}; the numbers only go down
 
 SLACK = 10  # lines that a limit may be too high
 SWITCH = "one switch: a row for each opcode, register or operation"
@@ -78,6 +78,9 @@ LONG_FUNCTIONS = {
     "tests/ptx/make_arithmetic.py case": (61, TABLE),
     "tests/sim/values.py cases": (86, TABLE),
 }
+LONG_FILES = {
+    "csrc/sim/observe/sim_caches.c": (708, "the replay of L1 and of L2's halves shares one state"),
+}
 
 
 def functions():
@@ -98,8 +101,11 @@ def test_functions_are_short():
 
 def test_files_are_short():
     every = sources("csrc", "gpuopt", "tests", "docs")
-    longer = {path: n for path, text in every if (n := text.count("\n")) > FILE_MOST}
+    found = {path: text.count("\n") for path, text in every}
+    limits = {path: limit for path, (limit, _) in LONG_FILES.items()}
+    longer = {path: n for path, n in found.items() if n > limits.get(path, FILE_MOST)}
     assert longer == {}, f"more than {FILE_MOST} lines"
+    assert all(found[path] > FILE_MOST for path in limits), "remove the rows of LONG_FILES"
 
 
 def test_long_functions_are_seen():
