@@ -328,8 +328,9 @@ static void try_outer(const struct machine *machine, const struct matmul_plan *g
     const uint64_t fitting = (machine->shared_most + RESERVED) / (way.shared_bytes + RESERVED);
     const double waits = rounds_of(machine, blocks, (double)least(most(fitting, 1), RESIDENT)) *
                          ops_fixed(matmul, start_cycles);
-    way.cost =
-        greater(greater(busy, waits), memory_cost(machine, plan)) + ops_fixed(matmul, start_cycles);
+    /* Columns of warps side by side are loaded one after the other. */
+    way.cost = greater(busy + waits * (beside - 1), greater(waits, memory_cost(machine, plan))) +
+               beside * ops_fixed(matmul, start_cycles);
     if (way.shared_bytes <= machine->shared_most)
         keep_cheaper(best, &way);
 }
