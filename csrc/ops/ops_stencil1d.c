@@ -92,12 +92,13 @@ static const struct reg_rung *serving(const struct ops_queue *queue,
     const bool narrow = shape->width <= 2 * fixed(vector_radius) + 1;
     if (narrow && shape->width == 2 * shape->before + 1 && is_aligned(shape, problem))
         return ops_rung(choice->family, 4);
-    /* Rung 3 needs fewer instructions than tiles for narrow plain windows in rows, but its threads
-     * wait for those at the ends of short ones, and for int64 with the radius that it is compiled
-     * for. */
+    /* Rung 3 needs fewer instructions than tiles for narrow plain windows in rows of middle length:
+     * in shorter ones its threads wait for those at the ends, the more the wider the window; and
+     * for int64 with the radius that it is compiled for. */
     const bool compiled = shape->width == 2 * STENCIL1D_DECK_RADIUS + 1 &&
                           choice->signature->accumulator == DTYPE_int64;
-    const bool rows = shape->rows > 1 && shape->n >= fixed(narrow_row);
+    const bool rows = shape->rows > 1 && shape->n < fixed(long_row) &&
+                      shape->n * shape->item >= fixed(narrow_row) * shape->width;
     const bool fewer = shape->sum && narrow && !shape->gaps && (rows || compiled);
     if (rung->number == 5 && !fewer && shape->width <= 2 * fixed(widest_radius) + 1 &&
         tile_bytes(shape, choice->block) <= (uint64_t)queue->info.shared_per_block)
