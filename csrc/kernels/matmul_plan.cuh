@@ -9,13 +9,8 @@ enum { MATMUL_AXES = 6 }; /* of a stack of products, merged */
 
 /* A launch of rung 13 has one of these modes. */
 enum matmul_mode { MATMUL_DOTS, MATMUL_COLUMNS, MATMUL_OUTER, MATMUL_JOIN };
-/* MATMUL_OUTER: steps of k at most, a warp's rows and columns, and the warps of a block. */
-enum {
-    MATMUL_OUTER_BITS = 5,
-    MATMUL_OUTER_ROWS = 8,
-    MATMUL_OUTER_COLUMNS = 128,
-    MATMUL_OUTER_WARPS = 8
-};
+/* MATMUL_OUTER: steps of k at most, and a block's tile. */
+enum { MATMUL_OUTER_BITS = 5, MATMUL_OUTER_ROWS = 64, MATMUL_OUTER_COLUMNS = 128 };
 
 enum { MATMUL_THREADS = 256 }; /* of a block of rung 13 */
 /* Rung 12: threads of a block, rows and columns of their outputs for sums of 4 and of 8 bytes,

@@ -299,38 +299,30 @@ static void try_columns(const struct machine *machine, const struct matmul_plan 
         keep_cheaper(best, &way);
 }
 
-/* Few steps of k: a block stages all of them, and its stores are contiguous. 2^down_bits of its
- * warps are below each other. */
+/* Few steps of k: a block stages all of them, and its stores are contiguous. */
 static void try_outer(const struct machine *machine, const struct matmul_plan *given,
-                      unsigned down_bits, struct matmul_way *best) {
-    enum { PADDING = 4, RESIDENT = 3, FMAS = 32, READS = 8, WARPS = 2 /* of a scheduler */ };
+                      struct matmul_way *best) {
+    enum { PADDING = 8, RESIDENT = 3, FMAS = 32, READS = 8, WARPS = 2 /* of a scheduler */ };
     struct matmul_way way = {
         .rung = MATMUL_DOTS_RUNG, .mode = MATMUL_OUTER, .threads = MATMUL_THREADS, .plan = *given};
     struct matmul_plan *plan = &way.plan;
-    const unsigned beside = MATMUL_OUTER_WARPS >> down_bits;
-    const unsigned rows = MATMUL_OUTER_ROWS << down_bits, columns = MATMUL_OUTER_COLUMNS * beside;
     if (!plan->k || plan->k > 1u << MATMUL_OUTER_BITS)
         return;
     plan->lane_bits = bits_of((unsigned)(2 * plan->k - 1));
-    plan->down_bits = down_bits;
     plan->a_along_k = distance(plan->a_k) < distance(plan->a_row);
     plan->b_along_k = distance(plan->b_k) < distance(plan->b_column);
-    plan->across = ceil_div(plan->n, columns);
-    plan->tiles = ceil_div(plan->m, rows) * plan->across;
+    plan->across = ceil_div(plan->n, MATMUL_OUTER_COLUMNS);
+    plan->tiles = ceil_div(plan->m, MATMUL_OUTER_ROWS) * plan->across;
     way.blocks = plan->tiles * ops_matmul_products(plan);
-    way.shared_bytes = (unsigned)(plan->k * machine->sum *
-                                  (MATMUL_OUTER_WARPS * MATMUL_OUTER_ROWS + PADDING +
-                                   beside * (MATMUL_OUTER_COLUMNS + PADDING)));
+    way.shared_bytes =
+        (unsigned)(plan->k * (MATMUL_OUTER_ROWS + MATMUL_OUTER_COLUMNS + PADDING) * machine->sum);
     const double blocks = (double)way.blocks;
     const double issued = (double)plan->k * (FMAS * (machine->sum == 8 ? 2 : 1) + READS) +
                           ops_fixed(matmul, outer_cycles);
     const double busy = rounds_of(machine, blocks, 1) * WARPS * issued;
-    const uint64_t fitting = (machine->shared_most + RESERVED) / (way.shared_bytes + RESERVED);
-    const double waits = rounds_of(machine, blocks, (double)least(most(fitting, 1), RESIDENT)) *
-                         ops_fixed(matmul, start_cycles);
-    /* Columns of warps side by side are loaded one after the other. */
-    way.cost = greater(busy + waits * (beside - 1), greater(waits, memory_cost(machine, plan))) +
-               beside * ops_fixed(matmul, start_cycles);
+    const double waits = rounds_of(machine, blocks, RESIDENT) * ops_fixed(matmul, start_cycles);
+    way.cost =
+        greater(greater(busy, waits), memory_cost(machine, plan)) + ops_fixed(matmul, start_cycles);
     if (way.shared_bytes <= machine->shared_most)
         keep_cheaper(best, &way);
 }
@@ -400,8 +392,8 @@ static void try_all_dots(const struct machine *machine, const struct ops_choice 
         if (mode == 0 || mode == 6)
             try_dots(machine, plan, bits_of(MATMUL_THREADS), named, aim, best);
     }
-    for (unsigned bits = 0; bits <= bits_of(MATMUL_OUTER_WARPS) && (mode == 0 || mode == 2); bits++)
-        try_outer(machine, plan, bits, best);
+    if (mode == 0 || mode == 2)
+        try_outer(machine, plan, best);
 }
 
 static bool find_way(const struct ops_queue *queue, const struct ops_choice *choice,

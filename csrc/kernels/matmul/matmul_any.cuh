@@ -277,32 +277,22 @@ __device__ void multiply_outer(const T *a, const T *b, T *c, const matmul_plan &
     constexpr unsigned Rows = 8, Columns = 4, Wide = 16 / sizeof(S);
     using ALoader = outer_loader<6, T>;
     using BLoader = outer_loader<7, T>;
-    static_assert(MATMUL_OUTER_ROWS == Rows && MATMUL_OUTER_WARPS == THREADS / 32, "of a warp");
+    static_assert(MATMUL_OUTER_ROWS == THREADS / 32 * Rows, "a tile is as high as its warps");
     const block_part part = block_part_of(plan);
     const operands<T> from = operands_of(a, b, plan, part.product);
     const unsigned across = static_cast<unsigned>(plan.across), tile_row = part.tile / across;
-    // 2^down_bits warps are below each other, the others side by side.
-    const unsigned warp = threadIdx.x / 32, beside = MATMUL_OUTER_WARPS >> plan.down_bits;
-    const unsigned rows = Rows << plan.down_bits;
-    const uint64 row = uint64(tile_row) * rows,
-                 column = uint64(part.tile - tile_row * across) * beside * MATMUL_OUTER_COLUMNS;
+    const uint64 row = uint64(tile_row) * MATMUL_OUTER_ROWS,
+                 column = uint64(part.tile - tile_row * across) * MATMUL_OUTER_COLUMNS;
     const unsigned k = static_cast<unsigned>(plan.k);
     S *a_tile = shared_memory<S>(), *b_tile = a_tile + k * ALoader::Pitch;
-    const uint64 rows_left = plan.m - row;
-    const ALoader a_loader(from.a + row * plan.a_row, plan.a_row, plan.a_k,
-                           rows_left < rows ? rows_left : rows, k, plan.lane_bits, plan.a_along_k);
-#pragma unroll 1
-    for (unsigned i = 0; i < beside; i++) {
-        const uint64 at = column + i * MATMUL_OUTER_COLUMNS;
-        const BLoader b_loader(from.b + at * plan.b_column, plan.b_column, plan.b_k,
-                               beyond(plan.n, at), k, plan.lane_bits, plan.b_along_k);
-        b_loader.store(b_tile + i * k * BLoader::Pitch, k, plan.lane_bits, plan.b_along_k);
-    }
+    const ALoader a_loader(from.a + row * plan.a_row, plan.a_row, plan.a_k, plan.m - row, k,
+                           plan.lane_bits, plan.a_along_k);
+    const BLoader b_loader(from.b + column * plan.b_column, plan.b_column, plan.b_k,
+                           plan.n - column, k, plan.lane_bits, plan.b_along_k);
     a_loader.store(a_tile, k, plan.lane_bits, plan.a_along_k);
+    b_loader.store(b_tile, k, plan.lane_bits, plan.b_along_k);
     __syncthreads();
-    const unsigned first = (warp & ((1u << plan.down_bits) - 1)) * Rows, lane = threadIdx.x % 32;
-    const unsigned right_of = warp >> plan.down_bits; // this many warps
-    b_tile += right_of * k * BLoader::Pitch;
+    const unsigned first = threadIdx.x / 32 * Rows, lane = threadIdx.x % 32;
     S sums[Rows][Columns] = {};
 #pragma unroll 2
     for (unsigned step = 0; step < k; step++) {
@@ -316,13 +306,12 @@ __device__ void multiply_outer(const T *a, const T *b, T *c, const matmul_plan &
             right[j] = b_tile[step * BLoader::Pitch + lane + j * 32];
         add_products(sums, left, right);
     }
-    const uint64 own = column + right_of * MATMUL_OUTER_COLUMNS + lane;
-    T *to = c + part.product * plan.m * plan.n + (row + first) * plan.n + own;
+    T *to = c + part.product * plan.m * plan.n + (row + first) * plan.n + column + lane;
 #pragma unroll
     for (unsigned i = 0; i < Rows; i++) {
 #pragma unroll
         for (unsigned j = 0; j < Columns; j++)
-            if (row + first + i < plan.m && own + j * 32 < plan.n)
+            if (row + first + i < plan.m && column + lane + j * 32 < plan.n)
                 to[j * 32] = rounded<T>(sums[i][j]);
         to += plan.n;
     }
