@@ -430,17 +430,20 @@ def test_surfaces_read_and_write(module, kernel, dtype, channels):
     order = rng.permutation(256)
     x, y = np.int32(order % 32), np.int32(order // 32)
     out = np.zeros((256, channels), dtype)
-    module[f"{kernel}2"](1, 256, made.surface, out, x, y, 0)
+    pairs = {"any_dtype": kernel == "s64"}  # two elements of four bytes at once
+    module[f"{kernel}2"](1, 256, made.surface, out, x, y, 0, **pairs)
     assert (out == plane[y, x].reshape(256, channels)).all()
     new = rng.integers(0, 127, (256, channels)).astype(dtype)
-    module[f"{kernel}2"](1, 256, made.surface, new, x, y, 1)
+    module[f"{kernel}2"](1, 256, made.surface, new, x, y, 1, **pairs)
     want = np.zeros((8, 32, channels), dtype)
     want[y, x] = new
     assert made.get().dtype == dtype and (made.get() == want.reshape(shape)).all()
     line = module.texture(plane[0], channels=channels, writable=True)
-    module[f"{kernel}1"](1, 32, line.surface, new, np.arange(32, dtype=np.int32)[::-1].copy(), 1)
+    module[f"{kernel}1"](
+        1, 32, line.surface, new, np.arange(32, dtype=np.int32)[::-1].copy(), 1, **pairs
+    )
     assert (line.get().reshape(32, channels)[::-1] == new[:32]).all()
-    module[f"{kernel}1"](1, 32, line.surface, out, np.arange(32, dtype=np.int32), 0)
+    module[f"{kernel}1"](1, 32, line.surface, out, np.arange(32, dtype=np.int32), 0, **pairs)
     assert (out[:32] == new[31::-1]).all()
 
 
