@@ -136,8 +136,7 @@ static struct tile_division choose(const struct ops_queue *queue, const struct o
     for (size_t i = 0; i < sizeof tilings / sizeof *tilings; i++) {
         if (tilings[i].rung != choice->rung->number || (++count != named && named))
             continue;
-        const bool turns =
-            choice->rung->number >= STREAM_K && tilings[i].rows != tilings[i].columns;
+        const int turns = choice->rung->number >= STREAM_K && tilings[i].rows != tilings[i].columns;
         for (int turned = 0; turned <= turns; turned++) {
             const struct matmul_plan own = turned ? ops_matmul_swapped(plan) : *plan;
             struct tile_division work =

@@ -573,7 +573,8 @@ static bool first_elements(struct device *device, bool parallel, const struct jo
     job.settled = place ? &settled : NULL;
     *status = run_job(device, parallel, &job);
     return *status ||
-           (place ? settled == 0 : !memchr(job.results.out, all, job.outer * job.inner * job.kept));
+           (place ? settled == 0
+                  : !memchr(job.results.out, all ? 1 : 0, job.outer * job.inner * job.kept));
 }
 
 static enum status cpu_reduce_axis(struct device *device, const struct cpu_kernel *kernel,
