@@ -471,19 +471,11 @@ INLINE double odd_s32(int32_t x) { return x; }
         *(c_U32 *)dv = mask;                                                            \
     }
 
-/* On x86-64 only processors without AVX2 run the portable forms: they are compiled quickly. */
-#if defined(__x86_64__) && !defined(__clang__)
-#pragma GCC push_options
-#pragma GCC optimize("O1")
-#endif
 #define TARGET
 #define FN(id) plain_##id
 #include "ops.def"
 #undef TARGET
 #undef FN
-#if defined(__x86_64__) && !defined(__clang__)
-#pragma GCC pop_options
-#endif
 
 #if defined(__x86_64__)
 #define TARGET __attribute__((target("avx2,fma,bmi,bmi2,lzcnt,popcnt")))
