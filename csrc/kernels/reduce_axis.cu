@@ -291,14 +291,15 @@ __device__ void add_unaligned(const Op &op, Mine &mine, const In *at, int64 step
         const vec<In> one[1] = {part_of_vector(from, begin, end)};
         mine.template add<true>(op, one, uint32_t(row), 1, 1);
     };
-    if (from_before)
-        add_part(0);
-    add_vectors<AT_ONCE>(op, mine,
-                         reinterpret_cast<const In *>(address + uint64(from_before * step)), step,
-                         left - int(from_before + to_behind) * int(apart), apart, streamed,
-                         every_item<In>(), uint32_t(from_before));
-    if (to_behind)
-        add_part(rows - 1);
+#pragma unroll 1
+    for (int turn = 0; turn < 3; turn++) // in the order of the rows
+        if (turn == 1)
+            add_vectors<AT_ONCE>(op, mine,
+                                 reinterpret_cast<const In *>(address + uint64(from_before * step)),
+                                 step, left - int(from_before + to_behind) * int(apart), apart,
+                                 streamed, every_item<In>(), uint32_t(from_before));
+        else if (turn ? to_behind : from_before)
+            add_part(turn ? rows - 1 : 0);
 }
 
 // Reduces a block's results, each of `parts` parts: get(value, part, result) adds one, put(result,

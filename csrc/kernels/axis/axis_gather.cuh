@@ -96,6 +96,29 @@ __device__ typename Op::Acc add_indexed(const Op &op, const In *in, const work &
     return value;
 }
 
+// A thread's share of a result's partial ones: from chunk `part` on, `parts` apart.
+template <class Op>
+__device__ typename Op::Acc of_chunks(const Op &op, const work &w, uint64 result, unsigned part,
+                                      unsigned parts) {
+    constexpr unsigned AT_ONCE = 4;
+    const unsigned splits = unsigned(w.splits);
+    const uint64 results = w.outer * w.inner;
+    typename Op::Acc value = Op::identity();
+#pragma unroll 1
+    for (unsigned s = part; s < splits; s += AT_ONCE * parts) {
+        typename Op::Acc some[AT_ONCE];
+#pragma unroll
+        for (unsigned k = 0; k < AT_ONCE; k++)
+            some[k] = s + k * parts < splits
+                          ? load_partial(op, w, (s + k * parts) * results + result)
+                          : Op::identity();
+#pragma unroll
+        for (unsigned k = 0; k < AT_ONCE; k++)
+            value = op.apply(value, some[k]);
+    }
+    return value;
+}
+
 // `group` threads reduce a result, and SIDE results each: adjacent lanes take adjacent elements if
 // w.along, else adjacent results. Blocks take the chunks of a tile of results in turn.
 template <unsigned SIDE, class Op, class In>
@@ -148,36 +171,24 @@ __device__ void gather(const Op &op, const In *in, void *out, const work &w) {
         }
         return value;
     };
-#pragma unroll
+#pragma unroll 1
     for (unsigned i = 0; i < SIDE; i++) {
         const uint64 r = begin + i * wide;
-        const Acc value = joined(values[i]);
+        const Acc value = joined(values[0]);
         if (part == 0 && r < results) {
             if (w.partials)
                 store_partial(op, w, split * results + r, value);
             else
                 storing<Op>::store(op, w, out, r, value);
         }
+        next_in_turn<1>(values);
     }
     if (!w.tickets || !ends_last(w.tickets + tile, splits))
         return;
 #pragma unroll 1
     for (unsigned i = 0; i < SIDE; i++) {
         const uint64 r = begin + i * wide;
-        Acc value = Op::identity();
-        constexpr unsigned AT_ONCE = 8;
-#pragma unroll 1
-        for (unsigned s = part; r < results && s < splits; s += AT_ONCE * parts) {
-            Acc some[AT_ONCE];
-#pragma unroll
-            for (unsigned k = 0; k < AT_ONCE; k++)
-                some[k] = s + k * parts < splits
-                              ? load_partial(op, w, (s + k * parts) * results + r)
-                              : Op::identity();
-#pragma unroll
-            for (unsigned k = 0; k < AT_ONCE; k++)
-                value = op.apply(value, some[k]);
-        }
+        Acc value = r < results ? of_chunks(op, w, r, part, parts) : Op::identity();
         value = joined(value);
         if (part == 0 && r < results)
             storing<Op>::store(op, w, out, r, value);

@@ -126,14 +126,9 @@ __device__ __noinline__ void store_as(void *out, uint64 at, Number a, uint64 fin
         static_cast<Number *>(out)[at] = a;
     }
 }
-__device__ inline bool is_true(const work &w, int64 count) {
-    return w.finish == ANY ? count != 0 : count == int64(w.divisor);
-}
 __device__ inline void store_number(const work &w, void *out, uint64 at, int64 a) {
     if (w.finish == INT64 || w.finish == RAW)
         static_cast<int64 *>(out)[at] = a;
-    else if (w.finish == ANY || w.finish == ALL)
-        static_cast<int8_t *>(out)[at] = is_true(w, a);
     else
         store_as(out, at, a, w.finish, w.divisor);
 }
@@ -178,13 +173,6 @@ __device__ bool store_vectors(void *out, uint64 at, const Number (&results)[Coun
 template <unsigned Count>
 __device__ bool store_numbers(const work &w, void *out, uint64 at, const int64 (&results)[Count],
                               bool there) {
-    if (w.finish == ANY || w.finish == ALL) {
-        int64 truths[Count];
-#pragma unroll
-        for (unsigned i = 0; i < Count; i++)
-            truths[i] = is_true(w, results[i]);
-        return store_vectors<int8_t>(out, at, truths, there);
-    }
     return w.finish == INT64 && store_vectors<int64>(out, at, results, there);
 }
 template <unsigned Count>
@@ -241,7 +229,32 @@ template <class In, class Acc>
 struct storing<op_sum<In, Acc>> : storing_numbers<op_sum<In, Acc>> {};
 template <class In, class Acc>
 struct storing<op_prod<In, Acc>> : storing_numbers<op_prod<In, Acc>> {};
-template <class In> struct storing<op_count<In, int64>> : storing_numbers<op_count<In, int64>> {};
+// Counts are also what any() and all() are decided by.
+template <class In> struct storing<op_count<In, int64>> : storing_numbers<op_count<In, int64>> {
+    using Op = op_count<In, int64>;
+    using Numbers = storing_numbers<Op>;
+    static __device__ bool are_truths(const work &w) { return w.finish == ANY || w.finish == ALL; }
+    static __device__ bool is_true(const work &w, int64 count) {
+        return w.finish == ANY ? count != 0 : count == int64(w.divisor);
+    }
+    template <unsigned Count>
+    static __device__ bool store_all(const Op &op, const work &w, void *out, uint64 at,
+                                     const int64 (&results)[Count], bool there) {
+        if (!are_truths(w))
+            return Numbers::store_all(op, w, out, at, results, there);
+        int64 truths[Count];
+#pragma unroll
+        for (unsigned i = 0; i < Count; i++)
+            truths[i] = is_true(w, results[i]);
+        return store_vectors<int8_t>(out, at, truths, there);
+    }
+    static __device__ void store(const Op &op, const work &w, void *out, uint64 at, int64 a) {
+        if (are_truths(w))
+            static_cast<int8_t *>(out)[at] = is_true(w, a);
+        else
+            Numbers::store(op, w, out, at, a);
+    }
+};
 template <class In> struct storing<op_argmin<In, int64>> {
     using Op = op_argmin<In, int64>;
     static constexpr bool WIDE = true;

@@ -204,36 +204,43 @@ __device__ void groups(const Op &op, const In *in, void *out, const work &w) {
     store_results(op, out, w, first, there);
 }
 
-// Rows of one word, contiguous, or of one element, anywhere: a thread takes AT_ONCE of them, a
-// block apart.
+// Rows of one word, contiguous, or of one element, anywhere: a thread takes AXIS_WORD_ROWS of them,
+// a block apart; of single ones fewer at once, since each needs the code of a division.
 template <class Word, class Op, class In>
 __device__ void words(const Op &op, const In *in, void *out, const work &w) {
     if constexpr (sizeof(Word) >= sizeof(In)) {
         using Row = short_row<Op, In>;
-        constexpr unsigned AT_ONCE = AXIS_WORD_ROWS, IN_TURN = sizeof(Word) <= 2 ? 8 : 2;
         constexpr bool SINGLE = sizeof(Word) == sizeof(In);
-        const uint64 first = uint64(blockIdx.x) * (AT_ONCE * BLOCK) + threadIdx.x,
+        constexpr unsigned AT_ONCE = SINGLE ? AXIS_WORD_ROWS / 2 : AXIS_WORD_ROWS,
+                           IN_TURN = SINGLE              ? 1
+                                     : sizeof(Word) == 2 ? 8
+                                                         : 2;
+        const uint64 first = uint64(blockIdx.x) * (AXIS_WORD_ROWS * BLOCK) + threadIdx.x,
                      count = SINGLE ? w.outer * w.inner : w.outer;
         const Word *rows = reinterpret_cast<const Word *>(in);
-        Word loaded[AT_ONCE];
-#pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++) { // no branches: missing rows repeat the first
-            const uint64 row = first + k * BLOCK < count ? first + k * BLOCK : 0;
-            loaded[k] = rows[SINGLE ? w.offset(row) : int64(row)];
-        }
 #pragma unroll 1
-        for (unsigned turn = 0; turn < AT_ONCE; turn += IN_TURN) {
-            const uint64 row = first + turn * BLOCK;
+        for (unsigned done = 0; done < AXIS_WORD_ROWS; done += AT_ONCE) {
+            Word loaded[AT_ONCE];
 #pragma unroll
-            for (unsigned k = 0; k < IN_TURN; k++) {
-                vec<In> one;
-                one.word[0] = uint32_t(loaded[k]);
-                one.word[1] = uint32_t(uint64(loaded[k]) >> 32);
-                const auto part = Row::template of<sizeof(Word) / sizeof(In)>(op, one, 0);
-                if (row + k * BLOCK < count)
-                    storing<Op>::store(op, w, out, row + k * BLOCK, Row::whole(op, part));
+            for (unsigned k = 0; k < AT_ONCE; k++) { // no branches: missing rows repeat the first
+                const uint64 row = first + (done + k) * BLOCK;
+                loaded[k] =
+                    rows[SINGLE ? w.offset(row < count ? row : 0) : int64(row < count ? row : 0)];
             }
-            next_in_turn<IN_TURN>(loaded);
+#pragma unroll 1
+            for (unsigned turn = 0; turn < AT_ONCE; turn += IN_TURN) {
+                const uint64 row = first + (done + turn) * BLOCK;
+#pragma unroll
+                for (unsigned k = 0; k < IN_TURN; k++) {
+                    vec<In> one;
+                    one.word[0] = uint32_t(loaded[k]);
+                    one.word[1] = uint32_t(uint64(loaded[k]) >> 32);
+                    const auto part = Row::template of<sizeof(Word) / sizeof(In)>(op, one, 0);
+                    if (row + k * BLOCK < count)
+                        storing<Op>::store(op, w, out, row + k * BLOCK, Row::whole(op, part));
+                }
+                next_in_turn<IN_TURN>(loaded);
+            }
         }
     }
 }

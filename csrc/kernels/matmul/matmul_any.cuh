@@ -90,6 +90,22 @@ __device__ sum_of<T> dot_items(const T *x, const T *y, int64 x_by, int64 y_by, u
            ((sums[4] + sums[5]) + (sums[6] + sums[7]));
 }
 
+// Contiguous x and y; vectors begin where those of x are aligned.
+template <class T>
+__device__ sum_of<T> dot_rows(const T *x, const T *y, uint64 count, unsigned lane, unsigned lanes) {
+    const uint64 before = (0 - reinterpret_cast<uint64>(x)) % sizeof(uint4) / sizeof(T),
+                 head = before < count ? before : count, vectors = (count - head) / WIDE<T>,
+                 done = head + vectors * WIDE<T>;
+    sum_of<T> sum = reinterpret_cast<uint64>(y + head) % sizeof(uint4) == 0
+                        ? dot_vectors<true>(x + head, y + head, vectors, lane, lanes)
+                        : dot_vectors<false>(x + head, y + head, vectors, lane, lanes);
+    for (uint64 at = lane; at < head; at += lanes)
+        sum += widened(x[at]) * widened(y[at]);
+    for (uint64 at = done + lane; at < count; at += lanes)
+        sum += widened(x[at]) * widened(y[at]);
+    return sum;
+}
+
 template <class T>
 __device__ void multiply_dots(const T *a, const T *b, T *c, sum_of<T> *partials,
                               const matmul_plan &plan) {
@@ -117,27 +133,10 @@ __device__ void multiply_dots(const T *a, const T *b, T *c, sum_of<T> *partials,
         const T *x = from.a + row * plan.a_row + part.first * plan.a_k;
         const T *y = from.b + column * plan.b_column + part.first * plan.b_k;
         const uint64 count = part.end > part.first ? part.end - part.first : 0;
-        uint64 done = 0;
-        if (plan.a_k == 1 && plan.b_k == 1) {
-            if (plan.m == 1) { // then y has the rows of a matrix
-                const T *const vector = x;
-                x = y;
-                y = vector;
-            }
-            const uint64 head = (0 - reinterpret_cast<uint64>(x)) % sizeof(uint4) / sizeof(T);
-            if (count > head) {
-                const uint64 vectors = (count - head) / WIDE<T>;
-                const T *const from = x + head, *const other = y + head;
-                sum = reinterpret_cast<uint64>(other) % sizeof(uint4) == 0
-                          ? dot_vectors<true>(from, other, vectors, lane, lanes)
-                          : dot_vectors<false>(from, other, vectors, lane, lanes);
-                for (unsigned at = lane; at < head; at += lanes)
-                    sum += widened(x[at]) * widened(y[at]);
-                done = head + vectors * WIDE<T>;
-            }
-        }
-        sum += dot_items(x + done * plan.a_k, y + done * plan.b_k, plan.a_k, plan.b_k, count - done,
-                         lane, lanes);
+        if (plan.a_k == 1 && plan.b_k == 1) // x has the rows of a matrix, or y
+            sum = dot_rows(plan.m == 1 ? y : x, plan.m == 1 ? x : y, count, lane, lanes);
+        else
+            sum = dot_items(x, y, plan.a_k, plan.b_k, count, lane, lanes);
     }
     for (unsigned half = min(lanes, 32u) / 2; half; half /= 2)
         sum += __shfl_xor_sync(~0u, sum, half);

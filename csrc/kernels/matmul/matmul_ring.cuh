@@ -121,6 +121,58 @@ __device__ void add_slices(outputs<Tiling, T> &mine, T *shared, unsigned slice, 
     }
 }
 
+// Loads the next tiles to a stage of the ring, which is given in bytes, if any are left.
+template <class Loader>
+__device__ void load_tiles(Loader &next, unsigned stage, unsigned &to_load) {
+    if (to_load) {
+        next.load_a(stage);
+        if constexpr (Loader::Stores)
+            next.store_a(stage);
+        next.load_b(stage);
+        if constexpr (Loader::Stores)
+            next.store_b(stage);
+        to_load--;
+    }
+    commit();
+}
+
+// Issues the copies of the next tiles after a step of `Steps`: a's after one, b's after another.
+template <unsigned Steps, class Loader>
+__device__ void load_after(Loader &next, unsigned step, unsigned stage, unsigned &to_load) {
+    constexpr unsigned StepOfA = 2, StepOfB = 5;
+    static_assert(StepOfB < Steps - 1, "the last step waits for an earlier tile");
+    if (step == StepOfA && to_load)
+        next.load_a(stage);
+    if (step == StepOfB) {
+        if (to_load) {
+            if constexpr (Loader::Stores)
+                next.store_a(stage);
+            next.load_b(stage);
+            if constexpr (!Loader::Stores)
+                to_load--;
+        }
+        commit();
+    }
+    if constexpr (Loader::Stores)
+        if (step == Steps - 2 && to_load) {
+            next.store_b(stage);
+            to_load--;
+        }
+}
+
+// Multiplies the first tiles from step `first` of each slice on: what is before are zeros.
+template <class Tiling, class Loader, class T>
+__device__ void multiply_rest(outputs<Tiling, T> &mine, address a_first, address b_first,
+                              unsigned first) {
+    T a_items[mine.Rows], b_items[mine.Columns];
+#pragma unroll 1
+    for (unsigned step = first; step < Tiling::Depth / Tiling::Slices; step++) {
+        mine.read(at<T>(a_first, step * Loader::Pitch), at<T>(b_first, step * Loader::BPitch),
+                  a_items, b_items);
+        mine.multiply(a_items, b_items);
+    }
+}
+
 // Adds k steps, whose tiles `next` loads to the ring. The copies of the next tiles are issued
 // between the steps (TUNING.md M2).
 template <class Tiling, class Loader, class T>
@@ -128,10 +180,8 @@ __device__ void multiply_tiles(outputs<Tiling, T> &mine, Loader &next, uint64 k,
                                unsigned thread) {
     constexpr unsigned Depth = Tiling::Depth, Stages = Tiling::Stages;
     constexpr unsigned Steps = Depth / Tiling::Slices; // of k, a warp's in each tile
-    constexpr unsigned StepOfA = 2, StepOfB = 5;       // after which they are issued
     constexpr unsigned Stage = Loader::Stage * sizeof(T), Ring = Stages * Stage;
     static_assert(Stages >= 2 && Steps % 2 == 0, "the stages and the registers take turns");
-    static_assert(StepOfB < Steps - 1, "the last step waits for an earlier tile");
     if (!k)
         return;
     const unsigned tiles = static_cast<unsigned>((k - 1) / Depth + 1);
@@ -139,18 +189,8 @@ __device__ void multiply_tiles(outputs<Tiling, T> &mine, Loader &next, uint64 k,
     next.load_first(static_cast<unsigned>(k - (tiles - 1ull) * Depth), thread);
     commit();
 #pragma unroll
-    for (unsigned stage = 1; stage < Stages - 1; stage++) {
-        if (to_load) {
-            next.load_a(stage * Stage);
-            if constexpr (Loader::Stores)
-                next.store_a(stage * Stage);
-            next.load_b(stage * Stage);
-            if constexpr (Loader::Stores)
-                next.store_b(stage * Stage);
-            to_load--;
-        }
-        commit();
-    }
+    for (unsigned stage = 1; stage < Stages - 1; stage++)
+        load_tiles(next, stage * Stage, to_load);
     wait<Stages - 2>();
     __syncthreads();
 
@@ -165,23 +205,9 @@ __device__ void multiply_tiles(outputs<Tiling, T> &mine, Loader &next, uint64 k,
         // A first layer that is much shorter than the others: without its zeros.
         const unsigned missing = static_cast<unsigned>(tiles * static_cast<uint64>(Depth) - k);
         if (missing >= Depth / 4) {
-            if (to_load) {
-                next.load_a(writes);
-                if constexpr (Loader::Stores)
-                    next.store_a(writes);
-                next.load_b(writes);
-                if constexpr (Loader::Stores)
-                    next.store_b(writes);
-                to_load--;
-            }
-            commit();
-#pragma unroll 1
-            for (unsigned step = missing > slice * Steps ? missing - slice * Steps : 0;
-                 step < Steps; step++) {
-                mine.read(at<T>(a_first, step * Loader::Pitch),
-                          at<T>(b_first, step * Loader::BPitch), a_items[0], b_items[0]);
-                mine.multiply(a_items[0], b_items[0]);
-            }
+            load_tiles(next, writes, to_load);
+            multiply_rest<Tiling, Loader>(mine, a_first, b_first,
+                                          missing > slice * Steps ? missing - slice * Steps : 0);
             if (--left == 0)
                 return;
             writes = reads;
@@ -208,23 +234,7 @@ __device__ void multiply_tiles(outputs<Tiling, T> &mine, Loader &next, uint64 k,
                           b_items[then]);
             }
             mine.multiply(a_items[now], b_items[now]);
-            if (step == StepOfA && to_load)
-                next.load_a(writes);
-            if (step == StepOfB) {
-                if (to_load) {
-                    if constexpr (Loader::Stores)
-                        next.store_a(writes);
-                    next.load_b(writes);
-                    if constexpr (!Loader::Stores)
-                        to_load--;
-                }
-                commit();
-            }
-            if constexpr (Loader::Stores)
-                if (step == Steps - 2 && to_load) {
-                    next.store_b(writes);
-                    to_load--;
-                }
+            load_after<Steps>(next, step, writes, to_load);
         }
     }
 }
