@@ -100,6 +100,9 @@ enum sim_status sim_frame_access(struct sim_decoder *d, enum sim_op op, enum sim
 /* The same of a predicate, which is a word there. */
 enum sim_status sim_frame_predicate(struct sim_decoder *d, enum sim_op op, uint64_t offset,
                                     uint32_t slot);
+/* A warp-wide instruction without operands yet. */
+struct sim_insn sim_warp_wide(enum sim_op op);
+
 enum sim_status sim_extra(struct sim_decoder *d, uint32_t value, uint32_t *index);
 enum sim_status sim_symbol_address(struct sim_decoder *d, const struct sim_symbol *symbol,
                                    uint64_t *address);

@@ -7,17 +7,6 @@
 
 enum { ROW_WORDS = 4, OPERANDS_MOST = 4 };
 
-static struct sim_insn matrix(enum sim_op op) {
-    return (struct sim_insn){.op = (uint16_t)op,
-                             .class = SIM_CLASS_WARP,
-                             .dsize = 4,
-                             .a = SIM_NO_SLOT,
-                             .b = SIM_NO_SLOT,
-                             .c = SIM_NO_SLOT,
-                             .dst = SIM_NO_SLOT,
-                             .dst2 = SIM_NO_SLOT};
-}
-
 /* The operands of a vector in braces, or one alone; `count` of them. */
 static enum sim_status vector(struct sim_decoder *d, const struct sim_operand *o, uint32_t count,
                               const struct sim_operand **items) {
@@ -44,7 +33,7 @@ static enum sim_status fragment(struct sim_decoder *d, const struct sim_operand 
 enum sim_status sim_decode_ldmatrix(struct sim_decoder *d) {
     const struct sim_operand *o = d->s->operands;
     const uint32_t count = sim_part(d, "x4") ? 4 : sim_part(d, "x2") ? 2 : 1;
-    struct sim_insn in = matrix(SIM_OP_MATRIX), rows;
+    struct sim_insn in = sim_warp_wide(SIM_OP_MATRIX), rows;
     uint32_t words[ROW_WORDS], index;
     enum sim_status status = sim_operands(d, 2, 2);
     if (!status)
@@ -70,7 +59,7 @@ enum sim_status sim_decode_ldmatrix(struct sim_decoder *d) {
 enum sim_status sim_decode_mma(struct sim_decoder *d) {
     const struct sim_operand *o = d->s->operands;
     const int tall = !sim_part(d, "m8n8k16"), deep = sim_part(d, "m16n8k32");
-    struct sim_insn in = matrix(SIM_OP_MMA);
+    struct sim_insn in = sim_warp_wide(SIM_OP_MMA);
     uint32_t index;
     enum sim_status status = sim_operands(d, 4, 4);
     if (status || (status = sim_constant_slot(d, UINT32_MAX, 4, &in.e)))

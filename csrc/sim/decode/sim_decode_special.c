@@ -285,8 +285,7 @@ static enum sim_status decode_call(struct sim_decoder *d) {
 
 /* ---- warp-wide ---- */
 
-/* A warp-wide instruction without operands yet. */
-static struct sim_insn warp_wide(enum sim_op op) {
+struct sim_insn sim_warp_wide(enum sim_op op) {
     return (struct sim_insn){.op = (uint16_t)op,
                              .class = SIM_CLASS_WARP,
                              .dsize = 4,
@@ -341,7 +340,7 @@ static enum sim_status decode_wide(struct sim_decoder *d, struct sim_insn in, en
 }
 
 static enum sim_status decode_shfl(struct sim_decoder *d) {
-    struct sim_insn in = warp_wide(SIM_OP_SHFL);
+    struct sim_insn in = sim_warp_wide(SIM_OP_SHFL);
     in.sub = sim_part(d, "up")     ? SIM_SHFL_UP
              : sim_part(d, "down") ? SIM_SHFL_DOWN
              : sim_part(d, "bfly") ? SIM_SHFL_BFLY
@@ -350,7 +349,7 @@ static enum sim_status decode_shfl(struct sim_decoder *d) {
 }
 
 static enum sim_status decode_vote(struct sim_decoder *d) {
-    struct sim_insn in = warp_wide(SIM_OP_VOTE);
+    struct sim_insn in = sim_warp_wide(SIM_OP_VOTE);
     in.sub = sim_part(d, "all")   ? SIM_VOTE_ALL
              : sim_part(d, "any") ? SIM_VOTE_ANY
              : sim_part(d, "uni") ? SIM_VOTE_UNI
@@ -359,7 +358,7 @@ static enum sim_status decode_vote(struct sim_decoder *d) {
 }
 
 static enum sim_status decode_match(struct sim_decoder *d) {
-    struct sim_insn in = warp_wide(SIM_OP_MATCH);
+    struct sim_insn in = sim_warp_wide(SIM_OP_MATCH);
     in.type = (uint8_t)sim_last_type(d, 0);
     in.sub = (uint8_t)sim_part(d, "all");
     if (d->s->count && d->s->operands[0].kind == SIM_O_PAIR && !in.sub)
@@ -368,7 +367,7 @@ static enum sim_status decode_match(struct sim_decoder *d) {
 }
 
 static enum sim_status decode_redux(struct sim_decoder *d) {
-    struct sim_insn in = warp_wide(SIM_OP_REDUX);
+    struct sim_insn in = sim_warp_wide(SIM_OP_REDUX);
     in.type = (uint8_t)sim_last_type(d, 0);
     if (sim_storage(in.type) != 4 || in.type == SIM_T_F32)
         return sim_unsupported(d);
@@ -382,11 +381,11 @@ static enum sim_status decode_redux(struct sim_decoder *d) {
 }
 
 static enum sim_status decode_elect(struct sim_decoder *d) {
-    return decode_wide(d, warp_wide(SIM_OP_ELECT), SIM_T_B32, SIM_T_NONE, 0);
+    return decode_wide(d, sim_warp_wide(SIM_OP_ELECT), SIM_T_B32, SIM_T_NONE, 0);
 }
 
 static enum sim_status decode_movmatrix(struct sim_decoder *d) {
-    struct sim_insn in = warp_wide(SIM_OP_MOVMATRIX);
+    struct sim_insn in = sim_warp_wide(SIM_OP_MOVMATRIX);
     const struct sim_operand *o = d->s->operands;
     enum sim_status status;
     if ((status = sim_operands(d, 2, 2)) || (status = sim_source(d, &o[1], SIM_T_B32, &in.a)) ||
@@ -436,7 +435,7 @@ static enum sim_status decode_bar(struct sim_decoder *d) {
     if (sim_part(d, "warp")) {
         if ((status = sim_operands(d, 1, 1)) != SIM_OK)
             return status;
-        in = warp_wide(SIM_OP_WARPSYNC);
+        in = sim_warp_wide(SIM_OP_WARPSYNC);
         if ((status = member_mask(d, 0, &in)) != SIM_OK)
             return status;
         in.class = SIM_CLASS_BARRIER;
