@@ -160,7 +160,7 @@ __device__ void load_after(Loader &next, unsigned step, unsigned stage, unsigned
         }
 }
 
-// Multiplies the first tiles from step `first` of each slice on: what is before are zeros.
+// Multiplies the first tiles from step `first` of each slice on; the steps before it are zeros.
 template <class Tiling, class Loader, class T>
 __device__ void multiply_rest(outputs<Tiling, T> &mine, address a_first, address b_first,
                               unsigned first) {
