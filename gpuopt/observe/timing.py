@@ -41,7 +41,8 @@ BLOCK_START = 1.0  # clocks of the whole GPU; fitted on the H200's reductions an
 # In an L2 of two partitions (an H200's times of warm reads and stores): a store is written in both,
 # and a read that one lacks is served by the other.
 STORED, MOVED = 1.6, 1.5
-FERMI, KEPLER, MAXWELL, VOLTA = 20, 30, 50, 70  # compute capability, times ten
+PARTIAL = 2.1  # halves of a line that L2 takes to store a part of a sector; fitted on "scatter"
+FERMI, KEPLER, MAXWELL, VOLTA, AMPERE = 20, 30, 50, 70, 80  # compute capability, times ten
 WARP, SECTOR = 32, 32
 _MEMORY = ("global", "shared", "local", "texture", "memory")
 
@@ -209,6 +210,12 @@ def _stored_halves(launch: Launch) -> int:
     return int(launch.column("l2_halves")[stores].sum())
 
 
+def _partly_stored(launch: Launch) -> int:
+    """Return the sectors that requests write a part of."""
+    stored = launch.column("global_store_sectors")
+    return int(stored[launch.column("global_store_bytes") < SECTOR * stored].sum())
+
+
 def _atomic_passes(launch: Launch, code: Code | None) -> int:
     """Return the passes of atomics on shared memory: lanes that count on one word take one."""
     counted = launch.counters
@@ -266,8 +273,11 @@ def work_of(
         found.uncached_bytes = loads + stores
         if counted.l2_sectors:
             halves = float(counted.l2_halves)
+            stored = STORED if row["l2_parts"] > 1 else 1.0
+            halves += (stored - 1) * _stored_halves(launch)
+            if row["compute_capability"] >= AMPERE:
+                halves += (PARTIAL - stored) * _partly_stored(launch)
             if row["l2_parts"] > 1:
-                halves += (STORED - 1) * _stored_halves(launch)
                 halves += (MOVED - 1) / 2 * counted.l2_warm_misses
             found.l2_bytes = found.uncached_bytes = 2 * SECTOR * halves
             written = max(counted.dram_write_bytes, counted.l2_write_back_bytes)

@@ -208,7 +208,7 @@ def test_times_of_twenty_kernels(twenty):
     exact = machine._tool("ptxas") and machine._tool("nvdisasm")
     assert (off < 0.30).sum() >= (19 if exact else 16), off
     assert np.median(off) < (0.12 if exact else 0.20), off
-    assert spearmanr(found, real)[0] > (0.95 if exact else 0.88)
+    assert spearmanr(found, real)[0] > (0.95 if exact else 0.9)
 
 
 def test_predictions_made_before_measuring():
