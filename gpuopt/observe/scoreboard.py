@@ -88,6 +88,20 @@ def kind_of(name: str) -> str:
     return "integer"
 
 
+@lru_cache(1 << 12)
+def words_of(text: str) -> int:
+    """Return the 32-bit words that a lane's access moves.
+
+    Examples
+    --------
+    >>> words_of("st.shared.v2.u64 [%r1], {%rd1, %rd2}"), words_of("ld.shared.u8 %rs1, [%r1]")
+    (4, 1)
+    """
+    name = parse(text).name
+    vector, bits = re.search(r"\.v(\d)", name), re.search(r"\.[bsuf](\d+)$", name)
+    return max(1, int(vector[1] if vector else 1) * int(bits[1] if bits else 32) // 32)
+
+
 def slots(text: str, figures: Figures, capability: int, together: bool = False) -> float:
     """Return how many machine instructions stand for a PTX statement.
 

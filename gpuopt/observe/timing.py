@@ -30,7 +30,15 @@ from gpuopt.models import occupancy
 from gpuopt.observe import machine
 from gpuopt.observe.inorder import QUEUES, walked
 from gpuopt.observe.launches import Launch
-from gpuopt.observe.scoreboard import Sample, critical_path, fused, kind_of, parse, slots
+from gpuopt.observe.scoreboard import (
+    Sample,
+    critical_path,
+    fused,
+    kind_of,
+    parse,
+    slots,
+    words_of,
+)
 
 P = 1.5  # of the norm, for all GPUs; fitted on the M2090's tiled matrix products
 TEXTURE_LINE = 0.5  # clocks per line of the read-only path on Kepler; fitted on the K40's "tex"
@@ -41,6 +49,7 @@ BLOCK_START = 1.0  # clocks of the whole GPU; fitted on the H200's reductions an
 # In an L2 of two partitions (an H200's times of warm reads and stores): a store is written in both,
 # and a read that one lacks is served by the other.
 STORED, MOVED = 1.6, 1.5
+CROSSING = 172  # clocks more of an atomic operation in the other partition (an H200's)
 PARTIAL = 2.1  # halves of a line that L2 takes to store a part of a sector; fitted on "scatter"
 FERMI, KEPLER, MAXWELL, VOLTA, AMPERE = 20, 30, 50, 70, 80  # compute capability, times ten
 WARP, SECTOR = 32, 32
@@ -124,6 +133,7 @@ class _Body:
         shared = [".shared" in each.name for each in known]
         self.on_global = np.array(atomic, bool) & ~np.array(shared, bool)
         self.returning = any(each.name.startswith("atom.global") for each in known)
+        self.comparing = all(".cas" in each.name for each in known if each.name.startswith("atom"))
         self.read_only = np.array([".nc" in each.name for each in known], bool)
         self._slots: dict[tuple[Figures, int], np.ndarray] = {}
 
@@ -184,12 +194,13 @@ def _passes(launch: Launch, sample: Sample, code: Code) -> float:
         for name in ("requests", "wavefronts")
     )
     lines = code.machine.lines
-    of_line = np.zeros((4, len(lines)))  # requests, passes; different words of a warp, of a lane
-    of_line[2:] = [[WARP], [1]]
+    of_line = np.ones((4, len(lines)))  # requests, passes; different words of a warp, of a lane
+    of_line[:2] = 0
     index = code.machine.line_index
     for at in np.flatnonzero(requests).tolist():
         if (line := index.get(launch.statements[at].ptx_line)) is not None:
-            of_line[:2, line] = requests[at], passed[at]
+            own = words_of(launch.texts[at])
+            of_line[:, line] = requests[at], passed[at], WARP * own, own
     for number, told in sample.shared_words.items():
         if (line := index.get(number)) is not None:
             of_line[2:, line] = told
@@ -210,10 +221,13 @@ def _stored_halves(launch: Launch) -> int:
     return int(launch.column("l2_halves")[stores].sum())
 
 
-def _partly_stored(launch: Launch) -> int:
-    """Return the sectors that requests write a part of."""
-    stored = launch.column("global_store_sectors")
-    return int(stored[launch.column("global_store_bytes") < SECTOR * stored].sum())
+def _partly_stored(launch: Launch) -> float:
+    """Return the sectors that L2 gets a part of, if requests write as much of each."""
+    requested, written = (launch.column(f"global_store_{name}") for name in ("sectors", "bytes"))
+    at = np.flatnonzero(written < SECTOR * requested)
+    lacking = SECTOR - written[at] / requested[at]
+    sent = np.minimum(requested, launch.column("l2_sectors"))[at]
+    return float((np.maximum(0, SECTOR * sent - written[at]) / lacking).sum())
 
 
 def _atomic_passes(launch: Launch, code: Code | None) -> int:
@@ -351,7 +365,10 @@ def _latency_of(launch: Launch, gpu: GpuModel, lost: float) -> Callable[[str], f
     if row["compute_capability"] < FERMI:
         return lambda text: figures.dram
     if counted.l2_sectors:
-        names = "waits", "inst_global", "inst_texture", "dram_waits", "first_waits"
+        names = (
+            *("waits", "inst_global", "inst_texture", "dram_waits", "first_waits"),
+            *("l2_far_sectors", "l2_sectors"),
+        )
         columns = np.stack([launch.column(name) for name in names])
         sums: dict[str, np.ndarray] = {}
         for at in np.flatnonzero(columns[0]).tolist():
@@ -361,11 +378,13 @@ def _latency_of(launch: Launch, gpu: GpuModel, lost: float) -> Callable[[str], f
         def by_caches(text: str) -> float:
             waited = sums.get(text)
             if waited is None:
-                return figures.l2 if parse(text).name.startswith("atom") else figures.l1
-            waits, of_global, of_texture, far, first = waited.tolist()
+                return figures.l1
+            waits, of_global, of_texture, far, first, passed, sectors = waited.tolist()
             requests = of_global + of_texture
             far += lost * first
             near, l2 = requests - waits, waits - far
+            if parse(text).name.startswith("atom"):
+                l2 *= 1 + CROSSING / figures.l2 * passed / max(1, sectors)
             return (near * figures.l1 + l2 * figures.l2 + far * figures.dram) / max(1, requests)
 
         return by_caches
@@ -471,7 +490,8 @@ def _in_order(
     work = max(busy.values(), default=0.0) if coupled and alone else pnorm(busy.values(), P)
     # A longer block than the others may start last and end alone.
     tail = clocks * scale * (launch.spread.longest_steps - longest) / max(1.0, longest)
-    if _body(launch.texts).returning:
+    body = _body(launch.texts)
+    if body.returning and not body.comparing:
         # It may hand out the work, which the simulator does in another order, or tell the last
         # block: code that a single block executes comes last.
         each_block = warps / blocks

@@ -124,6 +124,31 @@ def test_a_store_stays_in_l1_since_volta(device, hits):
     assert (found.l1_load_hits, found.l1_store_hits) == hits
 
 
+WORDS = """.version 7.0 .target sm_70 .address_size 64
+.visible .entry words(.param .u64 to, .param .u32 apart) {
+  .reg .pred %p; .reg .b32 %r<4>; .reg .b64 %rd<4>;
+  ld.param.u64 %rd1, [to]; ld.param.u32 %r3, [apart]; mov.u32 %r1, %tid.x;
+  and.b32 %r2, %r1, 31; setp.ne.u32 %p, %r2, 0; @%p ret;
+  shr.u32 %r2, %r1, 5; mul.lo.u32 %r2, %r2, %r3;
+  mul.wide.u32 %rd2, %r2, 4; add.s64 %rd3, %rd1, %rd2; st.global.u32 [%rd3], %r1;
+  ret;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("device", "apart", "sectors"), [("sim:h200", 1, 11), ("sim:k40", 1, 32), ("sim:h200", 8, 32)]
+)
+def test_warps_stores_to_one_sector_join_on_their_way(device, apart, sectors):
+    """32 warps store a word each, in 4 sectors or in 32; of those that meet, a quarter is late."""
+    ptx = WORDS if device == "sim:h200" else WORDS.replace("sm_70", "sm_30")
+    out = np.zeros(256, np.int32)
+    kernel = gpuopt.load_ptx(ptx, device=device)["words"]
+    counted = gpuopt.profile(kernel, 1, 1024, out, apart, caches=True).counters
+    assert counted.l2_sectors == sectors and counted.global_store_sectors == 32
+    assert np.array_equal(out[: 32 * apart : apart], np.arange(0, 1024, 32))
+
+
 def test_fermi_fills_whole_lines_and_splits_its_memory():
     """16 KB of L1: a walk over 24 KB misses often; with prefer_l1 it fits into 48 KB."""
     following, _ = cycle(24 * 1024 // LINE, 0, words=LINE // 4)

@@ -10,7 +10,9 @@ from twenty_cases import PTX, cases
 from user_kernels import profiled
 
 import gpuopt
-from gpuopt.observe import machine
+from gpuopt.catalog.figures import FIGURES
+from gpuopt.observe import machine, timing
+from gpuopt.observe.bounds import preset_row
 
 MEASURED = json.loads((Path(__file__).parent / "twenty" / "h100.json").read_text())
 
@@ -164,6 +166,32 @@ def test_machine_code_is_counted_and_named():
     x = np.ones(1 << 12, np.float32)
     told = gpuopt.predict(gpuopt.stencil1d, x, variant=1, device="sim:h200")
     assert told.launches[0].arch == "sm_90" and "machine code of sm_90" in str(told)
+
+
+GUARDED = """.version 7.0 .target sm_70 .address_size 64
+.visible .entry guarded(.param .u64 to) {
+  .reg .pred %p; .reg .b32 %r<4>; .reg .b64 %rd<5>; .shared .align 8 .b8 words[512];
+  ld.param.u64 %rd1, [to]; mov.u32 %r1, %tid.x; mov.u32 %r2, words;
+  mad.lo.u32 %r3, %r1, 8, %r2; mov.u32 %r2, %ctaid.x; mad.lo.u32 %r2, %r2, 64, %r1;
+  mul.wide.u32 %rd2, %r2, 8; add.s64 %rd2, %rd1, %rd2; and.b32 %r2, %r1, 3; setp.ne.u32 %p, %r2, 0;
+  ld.global.u64 %rd3, [%rd2];
+  st.shared.u64 [%r3], %rd1; @%p st.shared.u64 [%r3], %rd3; bar.sync 0;
+  ld.shared.u64 %rd4, [%r3]; st.global.u64 [%rd2], %rd4;
+  ret;
+}
+"""
+
+
+@needs_tools
+def test_a_guarded_store_of_8_bytes_takes_its_own_passes():
+    """No warp of the sample stores with all lanes, which would tell its words."""
+    kernel = gpuopt.load_ptx(GUARDED, device="sim:h200")["guarded"]
+    told = gpuopt.profile(kernel, 100, 64, np.zeros(6400, np.uint64))
+    launch, row = told.launches[0], preset_row("sim:h200")
+    _, code = timing.code_of(launch, row)
+    work = timing.work_of(launch, row, FIGURES["h200"], code)
+    passes = launch.counters.shared_load_wavefronts + launch.counters.shared_store_wavefronts
+    assert work.clocks["shared memory"] == passes == 1200
 
 
 # --- twenty kernels as users write them: tests/observe/twenty has them, and an H100's figures

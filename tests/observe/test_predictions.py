@@ -385,6 +385,15 @@ def test_statements_are_read(text, kind, writes, reads):
     assert scoreboard.parse(text)[1:] == (kind, writes, reads)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("st.shared.u64 [%r1], %rd1", 2), ("@%p1 ld.shared.v4.f32 {%f1, %f2, %f3, %f4}, [%r1]", 4),
+     ("st.shared.v2.u16 [%r1], {%rs1, %rs2}", 1), ("atom.shared.add.u32 %r1, [%r2], %r3", 1)],
+)  # fmt: skip
+def test_words_of_a_lanes_access(text, words):
+    assert scoreboard.words_of(text) == words
+
+
 def test_slots_are_those_of_the_architecture():
     g80, h200 = FIGURES["g80"], FIGURES["h200"]
     assert scoreboard.slots("mul.lo.s32 %r1, %r2, %r3", g80, 10) == 4

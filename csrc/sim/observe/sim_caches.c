@@ -14,15 +14,19 @@
  * Sources: M. Khairy et al., Accel-Sim, ISCA 2020 (sectors, write policies); H. Wong et al., ISPASS
  * 2010 (textures before Fermi); the CUDA programming guide (sizes, how L1 and shared memory share).
  */
+#include "sim_cache_lines.h"
 #include "sim_observe.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE = 4 * SIM_SECTOR, WHOLE = 15, WAYS = 16, FERMI_WAYS = 4, VOLTA = 70, AMPERE = 80 };
+enum { WHOLE = 15, WAYS = 16, FERMI_WAYS = 4, VOLTA = 70, AMPERE = 80 };
 enum { LEAST_ENTRIES = 1024, L2_PARTS = 2, CHANCES = 16 };
 /* Blocks in a row whose multiprocessors share a partition; chosen by an H100's hits of stencils. */
 enum { NEIGHBOURS = 8 };
+/* Stores of a multiprocessor to one sector that meet on their way to L2: of JOIN, all but one join
+ * (an H200's sectors at L2 of five kernels whose warps store words of the same sectors). */
+enum { JOIN = 4, STORES = 256 };
 enum { SLICE_LINES = 4 }; /* lines that one slice of L2 serves (measured on an H100) */
 #define LOG_BYTES                                                                  \
     (256ull << 20) /* of a wave's record; a warp that has more is recorded in part \
@@ -46,101 +50,31 @@ struct sim_log {
     int lost;                   /* out of memory */
 };
 
-/* ---- a cache: sets of lines, each with valid and dirty sectors; the least recently used goes ----
- */
-
-/* In a set the most recently used line is first. */
-struct cache {
-    uint32_t *tags;  /* line + 1; 0: empty */
-    uint8_t *states; /* valid sectors, and those that are dirty, shifted by 4 */
-    uint32_t *asked; /* when the last miss was, in requests of the multiprocessor, and its level in
-                        the two low bits; NULL: not kept */
-    uint32_t sets, ways;
-};
-
-static int cache_open(struct cache *c, uint64_t bytes, uint32_t ways, int asked) {
-    c->ways = ways;
-    c->sets = (uint32_t)(bytes / LINE / ways);
-    if (!c->sets)
-        return 1;
-    c->tags = calloc((size_t)c->sets * ways, sizeof *c->tags);
-    c->states = calloc((size_t)c->sets * ways, 1);
-    if (asked)
-        c->asked = calloc((size_t)c->sets * ways, sizeof *c->asked);
-    return c->tags && c->states && (c->asked || !asked);
-}
-
-static void cache_close(struct cache *c) {
-    free(c->tags);
-    free(c->states);
-    free(c->asked);
-}
-
-/* Spreads lines over the sets, powers of two apart as well. */
-static uint32_t cache_set(const struct cache *c, uint32_t line) {
-    const uint32_t mixed = (line ^ line >> 15) * 0x9e3779b1u;
-    return (uint32_t)((uint64_t)(mixed ^ mixed >> 16) * c->sets >> 32);
-}
-
-/* A line becomes the most recently used of its set. */
-static void cache_front(struct cache *c, size_t at, uint32_t way, uint32_t line) {
-    const uint8_t state = c->states[at + way];
-    memmove(c->tags + at + 1, c->tags + at, way * sizeof *c->tags);
-    memmove(c->states + at + 1, c->states + at, way);
-    c->tags[at] = line + 1;
-    c->states[at] = state;
-    if (c->asked) {
-        const uint32_t asked = c->asked[at + way];
-        memmove(c->asked + at + 1, c->asked + at, way * sizeof *c->asked);
-        c->asked[at] = asked;
-    }
-}
-
-/* The index of a line, which becomes the most recently used; SIZE_MAX if it is not in the cache. */
-static size_t cache_find(struct cache *c, uint32_t line) {
-    const size_t at = (size_t)cache_set(c, line) * c->ways;
-    uint32_t way = 0;
-    while (way < c->ways && c->tags[at + way] != line + 1)
-        way++;
-    if (way == c->ways)
-        return SIZE_MAX;
-    if (way)
-        cache_front(c, at, way, line);
-    return at;
-}
-
-/* The same, but adds a line that is missing, without any sector; *dirty: sectors of the one that
- * goes. */
-static size_t cache_take(struct cache *c, uint32_t line, uint32_t *dirty) {
-    size_t at = cache_find(c, line);
-    *dirty = 0;
-    if (at != SIZE_MAX)
-        return at;
-    at = (size_t)cache_set(c, line) * c->ways;
-    *dirty = c->states[at + c->ways - 1] >> 4;
-    cache_front(c, at, c->ways - 1, line);
-    c->states[at] = 0;
-    return at;
-}
-
 /* ---- a launch ---- */
 
 struct cursor { /* a warp's entries that are left */
     const struct cached_line *at, *end;
 };
 
+struct stored { /* the sectors of a line + 1 that stores wrote, the last one in request `at` */
+    uint32_t line, sectors, at;
+};
+
 struct multiprocessor {
     struct cache l1, texture;
     struct cursor *warps;
+    struct stored *stores; /* STORES of them, by line */
     uint32_t live, turn;
-    uint32_t now;  /* requests so far */
-    uint32_t part; /* its partition of L2 */
+    uint32_t begun, met; /* warps of the wave; stores that met another one */
+    uint32_t now;        /* requests so far */
+    uint32_t part;       /* its partition of L2 */
 };
 
 struct sim_caches {
     pthread_mutex_t lock;
     struct multiprocessor *multiprocessors;
     struct cursor *cursors;
+    struct stored *stores;
     uint32_t count; /* of multiprocessors */
     struct cache l2[L2_PARTS];
     uint32_t parts;
@@ -210,11 +144,13 @@ static int open_multiprocessors(struct sim_run *run, struct sim_caches *c) {
     c->count = p->sm_count;
     c->multiprocessors = calloc(c->count, sizeof *c->multiprocessors);
     c->cursors = calloc((size_t)c->count * warps, sizeof *c->cursors);
-    if (!c->multiprocessors || !c->cursors)
+    c->stores = calloc((size_t)c->count * STORES, sizeof *c->stores);
+    if (!c->multiprocessors || !c->cursors || !c->stores)
         return 0;
     for (uint32_t i = 0; i < c->count; i++) {
         struct multiprocessor *m = &c->multiprocessors[i];
         m->warps = c->cursors + (size_t)i * warps;
+        m->stores = c->stores + (size_t)i * STORES;
         m->part = i / NEIGHBOURS & (c->parts - 1);
         if (!cache_open(&m->l1, l1, p->cc < 30 ? FERMI_WAYS : WAYS, 1) ||
             !cache_open(&m->texture, p->texture_bytes, WAYS, 1))
@@ -278,6 +214,7 @@ void sim_caches_close(struct sim_run *run) {
         cache_close(&c->l2[i]);
     free(c->multiprocessors);
     free(c->cursors);
+    free(c->stores);
     free(c->seen);
     free(c->once);
     free(c->passes);
@@ -510,9 +447,19 @@ static enum level read_cached(struct sim_caches *c, const struct multiprocessor 
     return since >> 2 < m->live ? (enum level)(cache->asked[at] & 3) : IN_L1;
 }
 
+/* The sectors of a store that L2 gets: the others join stores since the warp's own last turn. */
+static uint32_t unjoined(struct multiprocessor *m, const struct cached_line *e) {
+    struct stored *s = &m->stores[(e->line ^ e->line >> 8) % STORES];
+    uint32_t same = s->line == e->line + 1 && m->now - s->at <= m->begun ? s->sectors : 0;
+    if (same & e->sectors && ++m->met % JOIN == 0)
+        same = 0;
+    *s = (struct stored){e->line + 1, same | e->sectors, m->now};
+    return e->sectors & ~same;
+}
+
 /* Writes through. A line in L1 keeps its sectors, with the new values; Fermi evicts it. Since Volta
  * stores allocate lines, too. */
-static void write_through(struct sim_caches *c, const struct multiprocessor *m, struct cache *l1,
+static void write_through(struct sim_caches *c, struct multiprocessor *m, struct cache *l1,
                           const struct cached_line *e) {
     size_t at = l1->sets ? cache_find(l1, e->line) : SIZE_MAX;
     if (at != SIZE_MAX && c->lines_only)
@@ -527,7 +474,9 @@ static void write_through(struct sim_caches *c, const struct multiprocessor *m, 
         }
         l1->states[at] |= e->sectors;
     }
-    reach_l2(c, m, e, e->sectors);
+    const uint32_t sent = c->stores_stay ? unjoined(m, e) : e->sectors;
+    if (sent)
+        reach_l2(c, m, e, sent);
 }
 
 static enum level replay_line(struct sim_caches *c, struct multiprocessor *m,
@@ -583,6 +532,7 @@ static void replay_wave(struct sim_caches *c, uint64_t blocks) {
                 m->warps[m->live++] =
                     (struct cursor){log->entries + from, log->entries + log->ends[i]};
         }
+        m->begun = m->live;
     }
     while (busy) {
         busy = 0;
