@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -144,7 +145,13 @@ def bound(row: dict[str, Any], counted: Counters, grid: tuple[int, int, int]) ->
     return found
 
 
+@cache
+def _rows() -> dict[str, dict[str, Any]]:
+    return {row["name"]: row for row in _core.presets()}
+
+
 def preset_row(device: Any) -> dict[str, Any]:
-    """Return the row of a preset, given as "h200", "sim:h200" or a device."""
-    name = gpu(device).name
-    return next(row for row in _core.presets() if row["name"] == name)
+    """Return the row of a preset, given as "h200", "sim:h200" or a device; leave it unchanged."""
+    rows = _rows()
+    name = device.removeprefix("sim:") if isinstance(device, str) else ""
+    return rows[name if name in rows else gpu(device).name]

@@ -12,6 +12,7 @@ from gpuopt.util.table import Column
 
 TABLE = _core.counter_table("sim")
 NAMES = tuple(name for name, _, _ in TABLE)
+COLUMNS = {name: at for at, name in enumerate(NAMES)}
 SECTOR = 32  # bytes
 
 

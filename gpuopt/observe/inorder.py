@@ -65,11 +65,10 @@ def walked(
         Clocks of the multiprocessor for an access to shared memory ("shared memory") and to global
         memory ("LSU").
     """
-    lines = _loaded(machine)
+    places, lines, which = _loaded(machine)
     loads = np.zeros(len(machine.code))
-    known = {line: load(line) for line in set(lines.values())}
-    for at, line in lines.items():
-        loads[at] = known[line]
+    if places.size:
+        loads[places] = np.array([load(line) for line in lines])[which]
     shares = queues or {}
     lanes = figures.special_lanes, figures.integer_lanes
     constants = np.array(
@@ -90,14 +89,15 @@ def _packed(machine: Machine) -> np.ndarray:
     return machine.derived("packed", lambda: np.array([_fields(e) for e in machine.code], np.int32))
 
 
-def _loaded(machine: Machine) -> dict[int, int]:
-    """Return the index and the line of each instruction that waits for memory."""
-    return machine.derived(
-        "loaded",
-        lambda: {
-            at: each.line for at, each in enumerate(machine.code) if _latency(each.name) == "load"
-        },
-    )
+def _loaded(machine: Machine) -> tuple[np.ndarray, list[int], np.ndarray]:
+    """Return the instructions that wait for memory, their lines, and the index of each one's."""
+
+    def find() -> tuple[np.ndarray, list[int], np.ndarray]:
+        found = [at for at, each in enumerate(machine.code) if _latency(each.name) == "load"]
+        lines, which = np.unique([machine.code[at].line for at in found], return_inverse=True)
+        return np.array(found, int), lines.tolist(), which
+
+    return machine.derived("loaded", find)
 
 
 def _fields(each: MachineInstruction) -> tuple[int, ...]:

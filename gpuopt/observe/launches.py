@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuopt.catalog.devices import device as describe_device
-from gpuopt.observe.counters import NAMES, RATIOS, Counters, share
+from gpuopt.observe.counters import COLUMNS, NAMES, RATIOS, Counters, share
 from gpuopt.observe.scoreboard import Sample, sample_of
 from gpuopt.util import serialise, texts
 from gpuopt.util.table import Column, Table
@@ -302,13 +302,13 @@ class Launch:
         return min(prod(self.grid), every), every
 
     @cached_property
-    def _table(self) -> dict[str, np.ndarray]:
-        values = np.frombuffer(b"".join(each.values for each in self.statements), np.uint64)
-        return dict(zip(NAMES, values.reshape(-1, len(NAMES)).T.astype(np.int64), strict=True))
+    def _table(self) -> np.ndarray:
+        values = np.frombuffer(b"".join([each.values for each in self.statements]), np.int64)
+        return np.ascontiguousarray(values.reshape(-1, len(NAMES)).T)
 
     def column(self, name: str) -> np.ndarray:
         """Return a counter of all statements, int64, in the order of `statements`."""
-        return self._table[name]
+        return self._table[COLUMNS[name]]
 
     @cached_property
     def texts(self) -> tuple[str, ...]:

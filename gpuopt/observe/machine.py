@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -200,6 +201,9 @@ class ExecutionPlan(NamedTuple):
         The blocks that have such instructions or are never executed; the first ones of `loops`.
     rest, rest_lines, parts : ndarray
         The other blocks' instructions: block, the index of the line, the blocks that have some.
+    rest_blocks, middles : ndarray
+        Each of those blocks once, and where its two middle instructions are, if each block's are
+        sorted.
     """
 
     places: list[tuple[int, Counter[int]]]
@@ -211,6 +215,8 @@ class ExecutionPlan(NamedTuple):
     rest: np.ndarray
     rest_lines: np.ndarray
     parts: np.ndarray
+    rest_blocks: np.ndarray
+    middles: np.ndarray
 
 
 def _plan(machine: Machine) -> ExecutionPlan:
@@ -246,7 +252,10 @@ def _plan(machine: Machine) -> ExecutionPlan:
         loops[block] = number[loop] if loop else 0
     columns = [np.array([each[at] for each in plain], int) for at in range(3)]
     others = [np.array([each[at] for each in rest], int) for at in range(3)]
-    return ExecutionPlan(places, *columns, loops, np.array(sorted(known), int), *others)
+    blocks, starts, sizes = np.unique(others[0], return_index=True, return_counts=True)
+    middles = np.stack([starts + (sizes - 1) // 2, starts + sizes // 2])
+    first = np.array(sorted(known), int)
+    return ExecutionPlan(places, *columns, loops, first, *others, blocks, middles)
 
 
 @lru_cache(1 << 10)
@@ -455,7 +464,7 @@ def executions(machine: Machine, counts: Mapping[int, int]) -> np.ndarray:
         By line of the PTX, how often its statement was executed.
     """
     plan = machine.plan
-    counted = np.array([counts.get(line, 0) for line in machine.line_index], float)
+    counted = np.fromiter(map(counts.get, machine.line_index, repeat(0)), float)
     entered = float(counted[machine.line_at[machine.block_at == 0]].max(initial=0))
     found = np.zeros(len(plan.loops))
     np.maximum.at(found, plan.blocks, counted[plan.lines] / plan.copies)
@@ -467,12 +476,11 @@ def executions(machine: Machine, counts: Mapping[int, int]) -> np.ndarray:
     np.maximum.at(turns, plan.loops[plan.known], found[plan.known])
     turns[turns < 0] = math.inf
     turns[0] = entered
-    blocks, starts, sizes = np.unique(plan.rest, return_index=True, return_counts=True)
     values = counted[plan.rest_lines] / plan.parts
     values = values[np.lexsort((values, plan.rest))]
-    medians = (values[starts + (sizes - 1) // 2] + values[starts + sizes // 2]) / 2
+    medians = (values[plan.middles[0]] + values[plan.middles[1]]) / 2
     # They run as often as their loop turns, at most.
-    found[blocks] = np.minimum(medians, turns[plan.loops[blocks]])
+    found[plan.rest_blocks] = np.minimum(medians, turns[plan.loops[plan.rest_blocks]])
     return found[machine.block_at]
 
 

@@ -389,9 +389,10 @@ def _latency_of(launch: Launch, gpu: GpuModel, lost: float) -> Callable[[str], f
 
         return by_caches
 
+    memory = figures.l2 + lost * (figures.dram - figures.l2)
+    missed = min(1.0, counted.dram_read_bytes / max(1, SECTOR * counted.global_load_sectors))
+
     def by_counters(text: str) -> float:
-        memory = figures.l2 + lost * (figures.dram - figures.l2)
-        missed = min(1.0, counted.dram_read_bytes / max(1, SECTOR * counted.global_load_sectors))
         near = figures.l1 if row["caches_loads"] or ".nc" in parse(text).name else figures.l2
         return missed * memory + (1 - missed) * near
 
