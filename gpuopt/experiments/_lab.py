@@ -212,7 +212,7 @@ class Lab:
 def how(timed: bool, cold: bool, rounds: int) -> str:
     """Return how it was measured, for an experiment's notes."""
     if not timed:
-        return "the same compiled kernels, verified and counted; a simulated GPU has no times"
+        return "the same compiled kernels, verified and counted; a simulated GPU has no clock"
     mode = "cold: other data each time, from memory" if cold else "warm: the same data each time"
     return f"medians of {rounds} samples in turns, verified before and after; {mode}"
 

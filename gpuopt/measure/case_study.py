@@ -230,7 +230,7 @@ class CaseStudy(Result):
         lines += self._resident()
         lines += self._tiled()
         if not any(row.measured for row in self.rows):
-            lines += ["", "a simulated GPU has no times: measure on 'cuda' or 'cpu'"]
+            lines += ["", "a simulated GPU has no clock: measure on 'cuda' or 'cpu'"]
         return "\n".join(line.rstrip() for line in lines)
 
 

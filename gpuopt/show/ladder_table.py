@@ -122,7 +122,7 @@ def counts(measured: Ladder) -> str:
         del deck[1]  # follows from the time
     lines = [
         _where(measured, "a "),
-        "the same compiled kernels, verified and counted; a simulated GPU has no times",
+        "the same compiled kernels, verified and counted; a simulated GPU has no clock",
         "",
         *Table([*counted_columns(_COUNTED, measured), *deck], shown).lines(),
         "",

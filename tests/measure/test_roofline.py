@@ -474,7 +474,7 @@ def test_the_decks_case_study():
         assert rows[name].deck / 1e9 == pytest.approx(measured, rel=0.002)
         assert rows[name].deck_predicted == 1e9 * predicted
         assert rows[name].measured == 0
-    assert "a simulated GPU has no times" in str(study)
+    assert "a simulated GPU has no clock" in str(study)
     lines = str(study).partition("registers")[0].splitlines()  # another table follows
     shares = {line.split()[0]: line.split()[-1] for line in lines if line.endswith("%")}
     assert shares == {  # the deck's own; the first was fed by caches

@@ -137,7 +137,7 @@ def test_check_accepts_only_correct_results(work):
     if right.dtype.kind == "b":
         wrong[at] = not wrong[at]
     else:
-        wrong[at] = wrong[at] ^ 1 if wrong.dtype.kind == "i" else wrong[at] + 8 + abs(wrong[at])
+        wrong[at] = wrong[at] ^ 1 if wrong.dtype.kind in "iu" else wrong[at] + 8 + abs(wrong[at])
     if work.task.op == "argmax":
         wrong[at] = 0 if right.reshape(-1)[at] else 1
     for strict in (True, False):
