@@ -103,24 +103,28 @@ static inline void gather_at(void *to, const void *from, size_t size, uint64_t r
     }
 }
 
-/* Addresses of the elements from `index` on. */
+/* Addresses of the elements from `index` on, run by run of the first axis. */
 static inline void axes_at(const struct device_axes *axes, uint64_t index, uint64_t count,
                            int64_t *offsets) {
-    uint64_t at[DEVICE_AXES];
+    uint64_t at[DEVICE_AXES] = {0}, run;
+    const uint64_t length = axes->count ? axes->sizes[0] : count;
+    const int64_t step = axes->count ? axes->steps[0] : 0;
     int64_t offset = 0;
     for (int k = 0; k < axes->count; k++, index /= axes->sizes[k - 1]) {
         at[k] = index % axes->sizes[k];
         offset += (int64_t)at[k] * axes->steps[k];
     }
-    for (uint64_t i = 0; i < count; i++) {
-        offsets[i] = offset;
-        for (int k = 0; k < axes->count; k++) {
-            offset += axes->steps[k];
-            if (++at[k] < axes->sizes[k])
-                break;
-            offset -= (int64_t)axes->sizes[k] * axes->steps[k];
+    for (uint64_t done = 0; done < count; done += run) {
+        for (int k = 0; at[k] == axes->sizes[k] && axes->count; k++) { /* to the next run */
+            offset += axes->steps[k + 1] - (int64_t)at[k] * axes->steps[k];
             at[k] = 0;
+            at[k + 1]++;
         }
+        run = length - at[0] < count - done ? length - at[0] : count - done;
+        for (uint64_t i = 0; i < run; i++)
+            offsets[done + i] = offset + (int64_t)i * step;
+        at[0] += run;
+        offset += (int64_t)run * step;
     }
 }
 

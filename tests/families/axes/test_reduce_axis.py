@@ -439,6 +439,21 @@ def test_first_of_equals_and_nan(device):
                     check(array, op, device, axis=axis)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_positions_in_rows_of_any_length(dtype, rng):
+    """The first of equals and the first NaN, in each lane of a search and beyond its last turn."""
+    for n in (15, 16, 17, 31, 33, 63, 65, 127, 129, 191, 193, 385, 2047, 2049, 16384, 16385):
+        array = rng.integers(0, 2 if n < 100 else 100, (max(3, 300 // n), n)).astype(dtype)
+        array[0] = array[0, 0]
+        array[1, -1] = not array[1].any()
+        if np.dtype(dtype).kind == "f":
+            array[rng.random(array.shape) < 0.3 / n] = np.nan
+            array[2] = rng.choice(np.array([np.inf, -np.inf, 0.0, -0.0], dtype), n)
+        for view in (array, array[:, ::-1], array[:, ::2], np.asfortranarray(array)):
+            for op in ("argmin", "argmax"):
+                check(view, op, "cpu", axis=1)
+
+
 def rows_and_columns(n):
     """Yield shapes and axes by which the cpu reduces n elements to a result in every way it has."""
     yield (n,), 0  # one row

@@ -17,7 +17,6 @@ enum {
     BLOCK = 128,           /* elements that are summed in few bits, */
     LEAF = LANES * BLOCK,  /* and those of a row, */
     LONG_LEAF = 16 * LEAF, /* of a row whose value needs no more bits than its elements */
-    FIRST_LEAF = LANES,    /* of a row of bytes: it may hold the element that ends the search */
     TILE = 512,            /* results of a part */
     FEW = 32,              /* rows this short run scalar, */
     SHORT_ROW = 16,        /* and these as columns, if there are many */

@@ -18,9 +18,29 @@ CPU_COMPACT
 
 #define LOAD(x) ((ITEM)((x) ^ (ITEM)key))
 #define IS_NAN(x) false
+#define EITHER_NAN(x, y) false
 #define EXACT true
 
+/* The first byte of this value, or NULL; often among the first 16. */
+static inline const void *find_byte(const void *in, int8_t value, uint64_t n) {
+#if defined(__x86_64__)
+    if (n >= 16) {
+        const __m128i first = _mm_loadu_si128(in);
+        const int found = _mm_movemask_epi8(_mm_cmpeq_epi8(first, _mm_set1_epi8(value)));
+        if (found)
+            return (const char *)in + __builtin_ctz((unsigned)found);
+    }
+#endif
+    return memchr(in, (uint8_t)value, n);
+}
+
 enum { MANY_BYTES = 256 }; /* of a run's lanes together */
+
+/* Lanes of a row that is searched in one pass, and its elements at most: their indices are as wide.
+ */
+enum { WIDER = 2 }; /* times as many lanes, for longer rows */
+#define WIDTH_OF(type) (sizeof(type) == 1 ? 16 : 128 / (int)sizeof(type))
+#define SHORT_MOST(type) (sizeof(type) > 1 ? 16384 : INT8_MAX)
 
 #define TYPE int8
 #define ITEM_TYPE int8_t
@@ -52,8 +72,10 @@ enum { MANY_BYTES = 256 }; /* of a run's lanes together */
 
 #undef LOAD
 #undef IS_NAN
+#undef EITHER_NAN
 #undef EXACT
 #define IS_NAN(x) ((x) != (x))
+#define EITHER_NAN(x, y) __builtin_isunordered(x, y)
 #define EXACT false
 
 #define LOAD(x) keyed_float32(x, key)

@@ -1,10 +1,12 @@
 /* cpu_axis_least_template.h: the cores of min and argmin on one type. No include guard: the
  * including file defines
  *   TYPE, ITEM_TYPE, HIGHEST
- *   INDEX     an integer as wide as an element, so that loops vectorize; it counts up to BLOCK
+ *   INDEX     an integer as wide as an element, so that loops vectorize; it counts up to BLOCK,
+ *             and beyond a byte to SHORT_MOST
  *   ENDS(x)   whether x is final: the least integer, or a NaN
  * and, once for all integers and once for all floats,
- *   IS_NAN(x), EXACT (equal elements are identical), LOAD(x) (an element in the order of `key`).
+ *   IS_NAN(x), EITHER_NAN(x, y), EXACT (equal elements are identical), LOAD(x) (an element in the
+ *   order of `key`).
  */
 #define FOR(function) PASTED(function, TYPE)
 
@@ -84,6 +86,65 @@ CPU_INLINE void FOR(search_few)(const ITEM *in, uint64_t n, int64_t key, bool la
     *result = (struct FOR(indexed)){best, (int64_t)at};
 }
 
+/* The lesser of each lane and the one `half` above it; no NaN. */
+CPU_INLINE void FOR(fold)(ITEM *lanes, const int half) {
+    for (int lane = 0; lane < half; lane++)
+        lanes[lane] = lanes[lane + half] < lanes[lane] ? lanes[lane + half] : lanes[lane];
+}
+
+/* A row of at least `width` elements in one pass: each lane keeps its least element and the turn
+ * that it came in. The last turn overlaps the one before. Returns false if there is a NaN. */
+CPU_INLINE bool FOR(search_lanes)(const ITEM *in, uint64_t n, int64_t key, const int width,
+                                  struct FOR(indexed) * result) {
+    const uint64_t wide = (uint64_t)width;
+    const INDEX end = (INDEX)((n - 1) / wide), last = (INDEX)(n - wide);
+    ITEM best[WIDER * WIDTH_OF(ITEM)], all[WIDER * WIDTH_OF(ITEM)];
+    INDEX turns[WIDER * WIDTH_OF(ITEM)], nan[WIDER * WIDTH_OF(ITEM)], first = (INDEX)n, any = 0;
+    for (int lane = 0; lane < width; lane++) {
+        best[lane] = LOAD(in[lane]);
+        turns[lane] = 0;
+        nan[lane] = (INDEX)EITHER_NAN(in[lane], in[lane]);
+    }
+    for (INDEX turn = 1; turn <= end; turn++) {
+        const ITEM *run = in + least((uint64_t)turn * wide, n - wide);
+        for (int lane = 0; lane < width; lane++) {
+            const ITEM next = LOAD(run[lane]), old = best[lane];
+            turns[lane] ^= (INDEX)((turns[lane] ^ turn) & -(INDEX)(next < old)); /* no branch */
+            best[lane] = next < old ? next : old;
+        }
+        for (int lane = 0; lane < width / 2; lane++)
+            nan[lane] |= (INDEX)EITHER_NAN(run[lane], run[lane + width / 2]);
+    }
+    for (int lane = 0; lane < width; lane++) {
+        all[lane] = best[lane];
+        any |= nan[lane];
+    }
+    if (width > 32)
+        FOR(fold)(all, 32);
+    if (width > 16)
+        FOR(fold)(all, 16);
+    if (width > 8)
+        FOR(fold)(all, 8);
+    FOR(fold)(all, 4);
+    FOR(fold)(all, 2);
+    FOR(fold)(all, 1);
+    for (INDEX lane = 0; lane < width; lane++) {
+        const INDEX begin = (INDEX)(turns[lane] * width), at = begin < last ? begin : last;
+        const INDEX place = best[lane] == all[0] ? (INDEX)(at + lane) : (INDEX)n;
+        first = place < first ? place : first;
+    }
+    *result = (struct FOR(indexed)){all[0], (int64_t)first};
+    return !any;
+}
+
+/* The same with as many lanes as pay. */
+CPU_INLINE bool FOR(search_short)(const ITEM *in, uint64_t n, int64_t key,
+                                  struct FOR(indexed) * result) {
+    enum { WIDTH = WIDTH_OF(ITEM) };
+    return n < 3 * WIDER * WIDTH ? FOR(search_lanes)(in, n, key, WIDTH, result)
+                                 : FOR(search_lanes)(in, n, key, WIDER * WIDTH, result);
+}
+
 typedef int64_t FOR(find_function)(const ITEM *in, uint64_t n, ITEM best, int64_t key, bool last);
 
 /* A row of any length, run by run, in the order of the search. Runs that had to be copied are
@@ -107,8 +168,7 @@ CPU_INLINE void FOR(search)(const struct axis_functions *functions, const struct
         return;
     }
     for (uint64_t done = 0, count; done < n && !settled; done += count) {
-        count = done || sizeof *run > 1 ? most(done, LEAF) : FIRST_LEAF;
-        count = least(n - done, least(count, longest));
+        count = least(n - done, least(most(done, LEAF), longest));
         const uint64_t i = last ? n - done - count : done;
         ITEM next;
         run = items_after(functions, in, (int64_t)i * part->stride);
@@ -139,10 +199,22 @@ CPU_INLINE void FOR(search)(const struct axis_functions *functions, const struct
 CPU_INLINE void FOR(search_rows)(const struct axis_functions *functions, const struct part *part,
                                  struct FOR(indexed) * values, FOR(leaf_function_min) * leaf,
                                  FOR(find_function) * find) {
-    for (uint64_t row = 0; row < part->rows; row++)
-        FOR(search)
-    (functions, part, items_after(functions, part->in, part->starts[row]), values + row, leaf,
-     find);
+    const uint64_t n = part->end - part->first;
+    const bool is_short = n >= WIDTH_OF(ITEM) && n <= SHORT_MOST(ITEM);
+    for (uint64_t row = 0; row < part->rows; row++) {
+        const ITEM *in = items_after(functions, part->in, part->starts[row]);
+        const ITEM *run = part->mask ? NULL : in;
+        if (run && part->copies)
+            run = n <= LEAF ? axis_run(functions, part, in, n) : NULL;
+        if (run && sizeof(ITEM) == 1) { /* often found at once: a bool's value */
+            const ITEM *end = find_byte(run, (int8_t)(INT8_MIN ^ part->core_key), least(n, LEAF));
+            values[row] = (struct FOR(indexed)){INT8_MIN, end - run};
+            if (end)
+                continue;
+        }
+        if (!run || !is_short || !FOR(search_short)(run, n, part->core_key, values + row))
+            FOR(search)(functions, part, in, values + row, leaf, find);
+    }
 }
 
 /* Rows of a tile's columns, from index `index` on. */
@@ -239,7 +311,7 @@ const struct axis_core FOR(axis_argmin) = {
     .item_size = sizeof(ITEM),
     .value_size = sizeof(struct FOR(indexed)),
     .leaf = LONG_LEAF,
-    .short_row = SEARCHED - 1,
+    .short_row = WIDTH_OF(ITEM) - 1,
     .has_index = true,
 };
 

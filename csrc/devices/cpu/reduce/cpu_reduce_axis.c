@@ -225,7 +225,8 @@ static bool reduce_part(const struct axis_functions *functions, const struct par
 static void move_indices(const struct axis_functions *functions, void *values, uint64_t count,
                          uint64_t from, uint64_t apart, uint64_t group, int64_t mask) {
     char *value = values;
-    for (; functions->core->has_index && count > 0; count--) {
+    const bool moves = functions->core->has_index && (from || apart > 1 || group || mask);
+    for (; moves && count > 0; count--) {
         int64_t index;
         value += functions->core->value_size;
         memcpy(&index, value - sizeof index, sizeof index);
