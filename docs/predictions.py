@@ -183,7 +183,7 @@ FITTED = {
     "h100": {},
 }
 # Measured on a GPU, or told of it by its deck.
-OWN = ("read", "copy", "launch", "next_launch", "queued")
+OWN = ("read", "copy", "launch", "filling", "queued")
 
 
 def without(gpu: str, some: list[Row]) -> None:

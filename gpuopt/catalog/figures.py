@@ -35,8 +35,8 @@ class Figures:
         Bandwidth of L2 in GB/s; 0: there is none.
     read, copy : float
         Attainable fraction of DRAM's peak: where all is read, and where half is written.
-    launch, next_launch : float
-        Seconds that a launch costs, and each further one of the same call.
+    launch, filling : float
+        Seconds that a launch costs, and that its blocks cost more if they fill the GPU.
     queued : float
         Seconds that each launch costs more in a stream than in a CUDA graph.
     source : str
@@ -62,16 +62,18 @@ class Figures:
     read: float
     copy: float
     launch: float
-    next_launch: float
+    filling: float
     queued: float
     source: str
     atomics: float = 0.0
     all_atomics: float = 0.0
 
 
-# A launch, each further one, and what the stream costs: on an H100 the median of forty kernels'
-# times in a stream, less those in a graph (0.8 to 2.0 us). The older GPUs' are a stream's.
-_OLD, _NEW = (5e-6, 5e-6, 0.0), (1.9e-6, 1.6e-6, 0.95e-6)
+# A launch in a graph: an H200 takes 0.51 us for an empty block, and 0.76 for one that loads and
+# stores, of which its load's latency is 0.14. A full GPU: fitted on 84 kernels' times in a graph
+# (tests/observe). A stream: on an H100 the median of forty kernels' times in one, less those in a
+# graph (0.8 to 2.0 us). The older GPUs' are a stream's.
+_OLD, _NEW = (5e-6, 0.0, 0.0), (0.7e-6, 1.0e-6, 0.95e-6)
 
 # Atomic operations: an H100's, on one word and on a million.
 _ATOMICS = (1.37, 85.0)

@@ -301,8 +301,11 @@ def predict_launches(
                 f"predicted: the launch of {launch.kernel:.60} has no recorded statements; predict "
                 "from a profile that ran in this process, and not from a check or a file"
             )
-        start = gpu.figures.next_launch if found else gpu.figures.launch
-        start += gpu.figures.queued if how == "queue" else 0.0
+        figures = gpu.figures
+        start = figures.launch + figures.filling * min(
+            1.0, prod(launch.grid) / gpu.row["multiprocessors"]
+        )
+        start += figures.queued if how == "queue" else 0.0
         found.append(_predict(launch, gpu, start, cold, compiled_code))
     if not found:
         raise ValueError("predicted: nothing was launched on a simulated GPU")

@@ -351,12 +351,47 @@ def cycle(customers: int, demands: Sequence[float], waits: float) -> float:
     >>> cycle(1000, [10.0], 90.0)
     10000.0
     """
-    queues, time = [0.0] * len(demands), 0.0
+    return _cycles(customers, demands, waits)[0][-1]
+
+
+def _cycles(
+    customers: int, demands: Sequence[float], waits: float
+) -> tuple[list[float], list[float]]:
+    """Return `cycle` of 1, 2, ... customers, and how long all of them stay at each server."""
+    queues, stays, times = [0.0] * len(demands), list(demands), []
     for count in range(1, customers + 1):
         stays = [each * (1 + queue) for each, queue in zip(demands, queues, strict=True)]
         time = sum(stays) + waits
+        times.append(time)
         queues = [count * each / time for each in stays] if time else queues
-    return time
+    return times, stays
+
+
+def visit(customers: int, demands: Sequence[float], waits: float, longest: float = 0.0) -> float:
+    """Return the mean time between the visits of all customers.
+
+    Parameters
+    ----------
+    customers, demands, waits
+        As `cycle`'s.
+    longest : float
+        Customers leave in groups, when the last of a group has ended. Its stay at the last server
+        is longer than the mean by this factor, so fewer customers are active.
+
+    Examples
+    --------
+    >>> visit(4, [10.0], 30.0) == cycle(4, [10.0], 30.0) / 4
+    True
+    >>> visit(4, [10.0], 30.0, longest=1.0) > visit(4, [10.0], 30.0)
+    True
+    """
+    times, stays = _cycles(customers, demands, waits)
+    active = customers / (1 + longest * stays[-1] / times[-1]) if longest else customers
+    low = max(1, int(active))
+    rate = low / times[low - 1]
+    if low < active:
+        rate += (active - low) * ((low + 1) / times[low] - rate)
+    return 1 / rate
 
 
 def _latency_of(launch: Launch, gpu: GpuModel, lost: float) -> Callable[[str], float]:
@@ -504,6 +539,16 @@ def _in_order(
     return BlockPath(work, max(0.0, waits), exposed, coupled, tail)
 
 
+def _longest(launch: Launch, rounds: float) -> float:
+    """Return by how much a block's last warp stays longer at the memory than a warp does.
+
+    The next block waits for it. Stays vary like exponential ones, several in a row less.
+    """
+    warps = ceil(prod(launch.block) / WARP)
+    turns = max(1.0, launch.counters.waits / max(1, launch.counters.warps))
+    return (1 - 1 / rounds) * math.sqrt(2 * math.log(warps) / turns)
+
+
 def times_of(launch: Launch, gpu: GpuModel, cold: bool, compiled_code: bool = True) -> Times:
     """Return the predicted times of a launch.
 
@@ -564,7 +609,8 @@ def times_of(launch: Launch, gpu: GpuModel, cold: bool, compiled_code: bool = Tr
     memory = max(beside["DRAM"], beside.get("L2", 0.0))
     shared = beside["block starts"], memory * block.exposed
     demands = [block.work * schedulers / customers, *(each * gpu.clock / visits for each in shared)]
-    alone = rounds * cycle(visitors, demands, block.waits) / gpu.clock
+    longest = _longest(launch, rounds) if code and not block.coupled else 0.0
+    alone = visits * visit(visitors, demands, block.waits, longest) / gpu.clock
     seconds = max(memory, beside.get("atomics", 0.0), alone)
     seconds += block.tail / gpu.clock
     own |= beside

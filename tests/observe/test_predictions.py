@@ -330,6 +330,15 @@ def test_norm_lies_between_maximum_and_sum():
     assert timing.pnorm([], 1.5) == 0.0
 
 
+def test_groups_that_leave_together_visit_less_often():
+    """As fewer customers would, down to one; without a stay at the last server nothing changes."""
+    demands, waits = [3.0, 10.0], 200.0
+    alone = timing.visit(8, demands, waits)
+    apart = [timing.visit(8, demands, waits, longest) for longest in (0.5, 2.0, 1e9)]
+    assert alone < apart[0] < apart[1] < apart[2] == timing.visit(1, demands, waits) == 213.0
+    assert timing.visit(8, [3.0, 0.0], waits, 2.0) == pytest.approx(timing.visit(8, [3.0], waits))
+
+
 def test_queue_agrees_with_its_exact_solution():
     """Two customers: by the product form, the throughput is G(1) / G(2)."""
     work, waits = 3.0, 5.0
