@@ -171,7 +171,8 @@ def _measure(evidence: Evidence, kernel: Kernel) -> None:
         if kernel.module.source is not None or kernel.module.ptx is not None:
             evidence.notes.append(
                 "register spills: the compiler's figures need the source and NVRTC "
-                "(gpuopt.compile), for a GPU since Turing; registers are estimated"
+                "(gpuopt.compile), for a GPU since Turing; occupancy that "
+                "registers limit is not judged"
             )
         return
     evidence.registers, evidence.spilled = found.registers, found.spilled

@@ -34,10 +34,8 @@ def _shown_limit(evidence: Evidence) -> tuple[str, str]:
             "buffer), or more threads for the same memory.",
         )
     if "register" in limiter:
-        registers = evidence.registers
-        known = f"a thread uses {registers} registers; " if registers else ""
         return (
-            f"{known}a multiprocessor has {gpu.registers:,} registers",
+            f"a thread uses {evidence.registers} of a multiprocessor's {gpu.registers:,} registers",
             "Use fewer registers: smaller blocks of the same code help if the block is large; "
             "else split the kernel, or set __launch_bounds__(threads, blocks) and look at spills.",
         )
@@ -56,6 +54,9 @@ def low_occupancy(evidence: Evidence) -> Iterator[Advice]:
     """Find too few resident warps to hide latency."""
     occupancy = evidence.launch.occupancy
     if occupancy > 0.4 or evidence.spilled:
+        return
+    # The simulator counts PTX's registers, of which ptxas often makes half as many.
+    if "register" in evidence.launch.limiter and not evidence.registers:
         return
     # A grid that does not fill the GPU is the limit itself. A kernel that needs most of the shared
     # memory is named nevertheless, since it would limit a larger grid.
@@ -81,7 +82,6 @@ def low_occupancy(evidence: Evidence) -> Iterator[Advice]:
         f"by {limiter}.",
         f"{occupancy * evidence.gpu.warps:.0f} of {evidence.gpu.warps} warps; {shown}",
         remedy,
-        certainty="exact" if evidence.registers or "register" not in limiter else "estimated",
         gain=gain,
         reason="Other warps run while one waits for memory. With few warps nothing hides the "
         "latency.",
