@@ -53,6 +53,11 @@ _HINTS = (
         f"pass include=FOLDER for headers of your own; {INSTALL} brings all of CUDA's",
     ),
     (
+        "device-side kernel launch",
+        "kernels that launch kernels (dynamic parallelism) are not supported; launch each from "
+        "Python",
+    ),
+    (
         "must be a constant",
         "dynamic shared memory is 'extern __shared__ float tile[];', its size is the launch's "
         "shared=",
@@ -202,6 +207,7 @@ def compiled(request: Request, compiler: Compiler, seconds: float) -> Made:
     )
     library = str(Path(compiler.path).parent)
     options = ["--std=c++17", "-lineinfo", *request.options]
+    options += ["--device-int128"] * (compiler.kind == "nvrtc")  # nvcc's default
     options += [f"-I{each}" for each in (request.include if compiler.kind == "nvcc" else folders)]
     given = [each[2:] for each in request.options if each.startswith("-I")]
     job = {

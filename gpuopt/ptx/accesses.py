@@ -22,9 +22,7 @@ class AccessType(NamedTuple):
         return int(re.sub(r"\D", "", self.type.split("x")[0]) or 8) // 8
 
 
-_STATEMENT = re.compile(
-    r"(?:@!?%[\w$]+\s+)?([a-z]\w*(?:[.:][\w:]+)*)\s+([^;{}]*(?:\{[^}]*\}[^;{}]*)*);"
-)
+_STATEMENT = re.compile(r"[\s{}]*(?:@!?%[\w$]+\s+)?([a-z][\w.:]*)\s+(.*)", re.S)
 _NAME = re.compile(r"[%$\w]+")
 _CARRIES = ("mov", "add", "sub", "mad", "cvta", "selp", "cvt")
 _ACCESSES = ("ld", "st", "atom", "red", "ldu")
@@ -33,14 +31,19 @@ _ACCESSES = ("ld", "st", "atom", "red", "ldu")
 @lru_cache(maxsize=64)
 def _bodies(ptx: str) -> dict[str, list[tuple[str, str]]]:
     """Return the statements of each kernel and function, by name."""
-    text = re.sub(r"//[^\n]*|^\s*\.(?:loc|file)\b[^\n]*|^\s*[\w$]+:", "", ptx, flags=re.M)
-    text = re.sub(r"\{(?=[^{};]*;)|(?<=;)(\s*)\}", r"\1", text)  # scopes of inline assembly
+    text = re.sub(r"//[^\n]*|^[ \t]*(?:\.(?:loc|file)\b[^\n]*|[\w$]+:)", "", ptx, flags=re.M)
     heads = list(re.finditer(r"\.(?:entry|func)\s*(?:\([^)]*\)\s*)?([\w$]+)", text))
     ends = [each.start() for each in heads[1:]] + [len(text)]
     return {
-        head[1]: _STATEMENT.findall(text, head.end(), end)
-        for head, end in zip(heads, ends, strict=True)
+        head[1]: _statements(text[head.end() : end]) for head, end in zip(heads, ends, strict=True)
     }
+
+
+def _statements(body: str) -> list[tuple[str, str]]:
+    """Return the instructions of a body in linear time, without those of debug sections."""
+    parts = body[body.find("{") + 1 :].split(";")[:-1]
+    found = (_STATEMENT.match(each) for each in parts)
+    return [(each[1], each[2]) for each in found if each]
 
 
 def _accesses(statements: Iterable[tuple[str, str]], start: str) -> set[AccessType] | None:

@@ -176,6 +176,42 @@ def test_options_and_arch(nvrtc):
     assert x[0] == 756
 
 
+def test_integers_have_up_to_128_bits(nvrtc):
+    source = """__global__ void k(const long long *a, const long long *b, __int128 *o) {
+        int i = threadIdx.x;
+        o[i] = (__int128)a[i] * b[i];
+        o[64 + i] = ((__int128)a[i] << 30) / b[i];
+    }"""
+    draw = np.random.default_rng(3)
+    a, b = draw.integers(-(2**62), 2**62, 64), draw.integers(1, 2**40, 64)
+    o = np.zeros((128, 2), np.uint64)
+    gpuopt.compile(source, device="sim")["k"](1, 64, a, b, o)
+    pairs = [(int(x), int(y)) for x, y in zip(a, b, strict=True)]
+    wanted = [x * y for x, y in pairs]
+    wanted += [(abs(x) << 30) // y * (-1 if x < 0 else 1) for x, y in pairs]
+    assert [int(low) | int(high) << 64 for low, high in o] == [each % 2**128 for each in wanted]
+
+
+def test_volatile_variables_of_a_thread(nvrtc):
+    source = """__global__ void k(const float *x, float *o) {
+        volatile float kept = x[threadIdx.x];
+        volatile int turns[4];
+        for (int i = 0; i < 4; i++) turns[(i + threadIdx.x) & 3] = i;
+        o[threadIdx.x] = kept + turns[threadIdx.x & 3] + turns[3];
+    }"""
+    x, o = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    assert gpuopt.check(gpuopt.compile(source, device="sim")["k"], 1, 64, x, o) == []
+    assert (o == x + (3 - x) % 4).all()
+
+
+def test_debug_information_does_not_slow_a_launch(bundling):
+    """The debug sections have a hundred thousand lines, and no statement."""
+    source = "#include <cooperative_groups.h>\n__global__ void k(int *x) { x[threadIdx.x] += 1; }"
+    x = np.zeros(32, np.int32)
+    gpuopt.compile(source, options="-G", device="sim")["k"](1, 32, x)
+    assert (x == 1).all()
+
+
 # --- errors
 
 
@@ -192,6 +228,19 @@ def test_error_has_the_line_and_a_caret(nvrtc):
 def test_host_code_has_a_hint(nvrtc):
     with pytest.raises(gpuopt.CompileError, match=r"leave main\(\) and other host code out"):
         gpuopt.compile("int main() { return 0; }", device="sim")
+
+
+def test_dynamic_parallelism_is_refused_by_name(nvrtc):
+    source = """__global__ void child(int *x) { x[threadIdx.x] = 1; }
+    __global__ void parent(int *x) { child<<<1, 32>>>(x); }"""
+    with pytest.raises(gpuopt.CompileError, match=r"dynamic parallelism.*launch each from Python"):
+        gpuopt.compile(source, device="sim")
+    module = gpuopt.compile(source, options="-rdc=true", device="sim")
+    x = np.zeros(32, np.int32)
+    module["child"](1, 32, x)
+    assert (x == 1).all()
+    with pytest.raises(gpuopt.PTXError, match=r"kernel 'child'.*dynamic parallelism"):
+        module["parent"](1, 1, x)
 
 
 @pytest.mark.parametrize(

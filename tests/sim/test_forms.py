@@ -16,6 +16,8 @@ LACKS = re.compile(
     r"v(add|sub|absdiff)4\.(u32\.(u32\.)?s32|s32\.(s32\.)?u32)|v(add|sub)4\.[us.32]+\.add "
     r"|redux\.sync\.(min|max)\.f32 |setp\.\w+\.(\w+\.)*b?f16x2 %p0, |st\.(\w+\.)*param[.:]"
 )
+# Forms that NVRTC 13.5 emits and an older ptxas refuses.
+NEWER = re.compile(r"(ld|st)\.volatile\.local\.")
 
 
 def find_ptxas():
@@ -62,6 +64,7 @@ def test_every_form_agrees_with_ptxas(target, tmp_path):
     assert 0.01 * len(every) < len(every) - len(theirs) < 0.5 * len(every)
     shown = [" ".join(each) for each in every]
     lax = [f"{shown[i]}: {why}" for i, why in theirs.items() if i not in ours]
+    lax = [each for each in lax if not NEWER.match(each)]
     assert not lax, f"{len(lax)} forms that ptxas refuses: {lax[:20]}"
     strict = [f"{shown[i]}: {why}" for i, why in ours.items() if i not in theirs]
     unknown = [each for each in strict if not LACKS.match(each)]

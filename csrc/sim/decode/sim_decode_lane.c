@@ -458,7 +458,12 @@ static enum sim_status function_address(struct sim_decoder *d, enum sim_type typ
     const struct sim_function *f = sim_module_function(d->module, o[1].name.text, o[1].name.length);
     uint32_t sources[4] = {0}, dst;
     enum sim_status status;
-    if (!f || !f->has_body || f->is_entry || sim_types[type].bytes != 8)
+    if (f && f->is_entry)
+        return sim_refuse(d,
+                          "the address of kernel '%.*s': kernels that launch kernels (dynamic "
+                          "parallelism) are not simulated; launch it from Python",
+                          sim_shown(o[1].name), o[1].name.text);
+    if (!f || !f->has_body || sim_types[type].bytes != 8)
         return sim_refuse(d, "the address of '%.*s', which is no function of this module",
                           sim_shown(o[1].name), o[1].name.text);
     if ((status = sim_constant_slot(d, sim_function_address(f), 8, &sources[0])) ||

@@ -97,6 +97,8 @@ static enum sim_status memory_operand(struct sim_decoder *d, const struct sim_op
     /* a device function's own parameters lie in its local memory, at an address or by name */
     if (in->space == SIM_S_PARAM && !d->f->function->is_entry && !sim_part(d, "param::entry"))
         in->space = SIM_S_LOCAL;
+    if (in->space == SIM_S_LOCAL) /* volatile: nobody else sees it */
+        in->order = SIM_ORDER_WEAK;
     in->a = a.base;
     in->dst2 = a.flags;
     in->imm = a.offset;
