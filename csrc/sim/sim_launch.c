@@ -296,7 +296,7 @@ static enum sim_status check_launch(struct sim_gpu *gpu, const struct sim_launch
     const enum sim_status status = check_sizes(l, p, &threads, &blocks, error);
     if (status)
         return status;
-    run->shared_bytes = k->shared_bytes + l->shared_bytes;
+    run->shared_bytes = l->shared_bytes ? k->dynamic_at + l->shared_bytes : k->shared_bytes;
     const uint64_t shared_bytes = run->shared_bytes - k->reserved_bytes;
     struct sim_preset split = *p;
     if (l->flags & SIM_LAUNCH_PREFER_L1) {

@@ -528,6 +528,7 @@ struct sim_kernel {
     struct sim_param *params;
     uint32_t param_count, param_bytes;
     uint64_t shared_bytes;                /* static, module-level and reserved included */
+    uint64_t dynamic_at;                  /* where dynamic shared memory begins */
     uint32_t reserved_at, reserved_bytes; /* the system's part of shared_bytes */
     uint32_t registers;
     uint32_t *unassigned, unassigned_count; /* slots that the kernel reads and never writes */
@@ -601,8 +602,9 @@ struct sim_region {
     int any_after;            /* whether there are cells for reads after a write */
     uint8_t *touched; /* one byte a sector: bit 0 loaded, bit 1 stored, in this launch; NULL if not
                          counted */
-    uint8_t read_only, module_owned;
-    uint8_t is_copy; /* of an array, for one launch: nobody knows its address afterwards */
+    uint8_t read_only, module_owned, is_heap;
+    uint8_t
+        is_copy; /* of an array, for one launch: only a kernel may know its address afterwards */
 };
 #define SIM_PAGES_ALWAYS (16ull << 20) /* bytes of such pages that every GPU may use */
 
@@ -617,6 +619,7 @@ static inline uint64_t sim_pages(const struct sim_region *region) {
 
 struct sim_freed {
     uint64_t base, bytes;
+    uint8_t is_copy; /* the user has freed nothing: see sim_region */
 };
 
 struct sim_gpu {
@@ -657,7 +660,17 @@ enum sim_status sim_heap_open(struct sim_gpu *gpu, struct sim_error *error);
 void sim_heap_close(struct sim_gpu *gpu);
 /* The address of a block, or 0. */
 uint64_t sim_heap_take(struct sim_gpu *gpu, uint64_t bytes, struct sim_taken *taken);
-int sim_heap_give(struct sim_gpu *gpu, uint64_t address); /* 0: there is no such block */
+/* Frees a block; `where` is the place that a later access to it names. 0: there is no such block.
+ */
+int sim_heap_give(struct sim_gpu *gpu, uint64_t address, const char *where);
+/* Whether blocks in use own all bytes of an access to the heap. */
+int sim_heap_is_live(const struct sim_gpu *gpu, uint64_t address, uint32_t bytes);
+struct sim_heap_block {
+    uint64_t base, bytes; /* as malloc returned it; base 0: none */
+    const char *freed;    /* where; NULL: it is in use */
+};
+/* The last block that begins before an address of the heap. 0: the address is elsewhere. */
+int sim_heap_block(const struct sim_gpu *gpu, uint64_t address, struct sim_heap_block *block);
 
 int sim_add(uint64_t a, uint64_t b, uint64_t *sum); /* 0 on overflow */
 int sim_multiply(uint64_t a, uint64_t b, uint64_t *product);

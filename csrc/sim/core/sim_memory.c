@@ -114,7 +114,8 @@ static void keep_freed(struct sim_gpu *gpu, const struct sim_region *region) {
         memmove(gpu->freed, gpu->freed + gpu->freed_count, gpu->freed_count * sizeof *gpu->freed);
     }
     if (gpu->freed_count < gpu->freed_capacity)
-        gpu->freed[gpu->freed_count++] = (struct sim_freed){region->base, region->bytes};
+        gpu->freed[gpu->freed_count++] =
+            (struct sim_freed){region->base, region->bytes, region->is_copy};
 }
 
 enum sim_status sim_memory_release(struct sim_gpu *gpu, uint64_t address, struct sim_error *error) {
@@ -127,8 +128,7 @@ enum sim_status sim_memory_release(struct sim_gpu *gpu, uint64_t address, struct
                                  : "address 0x%llx was never allocated",
                         (unsigned long long)address);
     }
-    if (!region->is_copy)
-        keep_freed(gpu, region);
+    keep_freed(gpu, region);
     gpu->used_bytes -= region->bytes;
     release_region(gpu, region);
     size_t index = (size_t)(region - gpu->regions);

@@ -402,17 +402,16 @@ static enum sim_status lay_out_memory(struct sim_decoder *d) {
     for (struct sim_symbol *s = d->module->variables; s; s = s->next_in_scope)
         if (s->space == SIM_S_SHARED && s->is_extern && s->align > dynamic_align)
             dynamic_align = s->align;
-    k->shared_bytes = align_up(shared, dynamic_align);
+    k->shared_bytes = shared;
+    k->dynamic_at = align_up(shared, dynamic_align);
     for (struct sim_symbol *s = d->module->variables; s; s = s->next_in_scope)
         if (s->space == SIM_S_SHARED && s->is_extern)
-            s->address = k->shared_bytes;
+            s->address = k->dynamic_at;
     for (uint32_t i = 0; i < d->parsed_count; i++)
         for (uint32_t v = 0; v < d->parsed[i]->variable_count; v++)
             if (d->parsed[i]->variables[v]->space == SIM_S_SHARED &&
                 d->parsed[i]->variables[v]->is_extern)
-                d->parsed[i]->variables[v]->address = k->shared_bytes;
-    if (!shared)
-        k->shared_bytes = 0;
+                d->parsed[i]->variables[v]->address = k->dynamic_at;
     return SIM_OK;
 }
 

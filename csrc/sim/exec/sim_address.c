@@ -182,6 +182,49 @@ static struct sim_finding access_of(const struct sim_request *l) {
         .space = sim_space_name(l->space), .access = kind_name(l), .bytes = l->bytes};
 }
 
+/* Reports an address of the heap that no block in use owns. */
+static int nobodys(struct sim_request *l, uint32_t lane, const struct sim_heap_block *block) {
+    const uint64_t a = l->address[lane];
+    struct sim_finding known = access_of(l);
+    if (!block->base)
+        return sim_find(
+            l->w, l->warp, l->pc, lane, SIM_FIND_OUT_OF_BOUNDS, a, &known,
+            "%s of %u bytes at 0x%llx, in the heap of malloc, but in none of its blocks",
+            kind_name(l), l->bytes, (unsigned long long)a);
+    known.offset = (int64_t)(a - block->base);
+    known.extent = block->bytes;
+    if (block->freed && a - block->base < block->bytes)
+        return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_USE_AFTER_FREE, a, &known,
+                        "%s of %u bytes at 0x%llx, %llu bytes into a block of %llu bytes from "
+                        "malloc that %s freed; free it after the last use",
+                        kind_name(l), l->bytes, (unsigned long long)a,
+                        (unsigned long long)(a - block->base), (unsigned long long)block->bytes,
+                        block->freed);
+    return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_OUT_OF_BOUNDS, a, &known,
+                    "%s of %u bytes at 0x%llx, %llu bytes past the start of a block of %llu bytes "
+                    "from malloc; check the index against the size",
+                    kind_name(l), l->bytes, (unsigned long long)a,
+                    (unsigned long long)(a - block->base), (unsigned long long)block->bytes);
+}
+
+/* Reports an address of memory that was freed. */
+static int stale(struct sim_request *l, uint32_t lane, const struct sim_freed *freed) {
+    const uint64_t a = l->address[lane];
+    struct sim_finding known = access_of(l);
+    known.offset = (int64_t)(a - freed->base);
+    known.extent = freed->bytes;
+    return sim_find(l->w, l->warp, l->pc, lane,
+                    freed->is_copy ? SIM_FIND_OUT_OF_BOUNDS : SIM_FIND_USE_AFTER_FREE, a, &known,
+                    "%s of %u bytes at 0x%llx, %llu bytes into an %s of %llu bytes that was %s",
+                    kind_name(l), l->bytes, (unsigned long long)a,
+                    (unsigned long long)(a - freed->base), freed->is_copy ? "array" : "allocation",
+                    (unsigned long long)freed->bytes,
+                    freed->is_copy ? "copied to the GPU for an earlier launch only; a pointer "
+                                     "outlives its launch if gpuopt.asarray(x, device='sim') was "
+                                     "passed"
+                                   : "freed; free it after the last use");
+}
+
 /* Reports an address of global memory: prefers the argument from which it was computed to the
  * nearest allocation. */
 static int nowhere(struct sim_request *l, uint32_t lane) {
@@ -189,8 +232,11 @@ static int nowhere(struct sim_request *l, uint32_t lane) {
     const struct sim_run *run = l->w->run;
     struct sim_gpu *gpu = run->gpu;
     struct sim_pointer pointer;
+    struct sim_heap_block block;
     struct sim_finding known = access_of(l);
     char place[200];
+    if (sim_heap_block(gpu, a, &block))
+        return nobodys(l, lane, &block);
     if (sim_pointer_find(run, run->kernel->where[l->pc].from, a, &pointer))
         return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_OUT_OF_BOUNDS, a, &known,
                         "%s of %u bytes at %s; %s", kind_name(l), l->bytes,
@@ -198,15 +244,8 @@ static int nowhere(struct sim_request *l, uint32_t lane) {
                         a < pointer.base ? "check the index for being negative"
                                          : "check the index against the size");
     const struct sim_freed *freed = sim_memory_find_freed(gpu, a);
-    if (freed) {
-        known.offset = (int64_t)(a - freed->base);
-        known.extent = freed->bytes;
-        return sim_find(l->w, l->warp, l->pc, lane, SIM_FIND_USE_AFTER_FREE, a, &known,
-                        "%s of %u bytes at 0x%llx, %llu bytes into an allocation of %llu bytes "
-                        "that was freed; free it after the last use",
-                        kind_name(l), l->bytes, (unsigned long long)a,
-                        (unsigned long long)(a - freed->base), (unsigned long long)freed->bytes);
-    }
+    if (freed)
+        return stale(l, lane, freed);
     const struct sim_region *below = NULL, *above = NULL;
     for (size_t i = 0; i < gpu->region_count; i++) {
         if (gpu->regions[i].base <= a)
@@ -307,6 +346,8 @@ struct sim_region *sim_request_region(struct sim_worker *w, uint64_t address, ui
         r = sim_memory_find(w->run->gpu, address);
     if (!r || r->bytes - (address - r->base) < bytes)
         return NULL;
+    if (SIM_UNLIKELY(r->is_heap) && !sim_heap_is_live(w->run->gpu, address, bytes))
+        return NULL;
     w->last_region = r;
     return r;
 }
@@ -316,7 +357,7 @@ int sim_request_regions(struct sim_request *l, struct sim_region **all) {
     struct sim_region *region = sim_request_region(l->w, r->least, l->bytes);
     *all = NULL;
     if (SIM_LIKELY(region && r->most - region->base <= region->bytes - l->bytes &&
-                   region->bytes >= l->bytes)) {
+                   region->bytes >= l->bytes && !region->is_heap)) {
         *all = region;
         return 0;
     }

@@ -6,7 +6,9 @@
 #include "sim_async.h"
 #include "sim_exec.h"
 #include "../observe/sim_observe.h"
+#include "../../demangle.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- between memory and registers ---- */
@@ -563,6 +565,25 @@ int sim_exec_store(struct sim_worker *w, struct sim_warp *warp, const struct sim
 
 /* ---- malloc and free ---- */
 
+/* Frees a block, or reports why that is impossible. */
+static int bad_free(struct sim_worker *w, struct sim_warp *warp, uint32_t pc, uint32_t lane,
+                    uint64_t address) {
+    const struct sim_kernel *kernel = w->run->kernel;
+    struct sim_heap_block block;
+    char name[40], line[48], where[100];
+    snprintf(where, sizeof where, "kernel %s at %s",
+             demangle(kernel->function->c_name, name, sizeof name),
+             sim_where_text(kernel, pc, line, sizeof line));
+    if (sim_heap_give(w->run->gpu, address, where))
+        return 0;
+    if (sim_heap_block(w->run->gpu, address, &block) && block.base == address && block.freed)
+        return sim_find(w, warp, pc, lane, SIM_FIND_USE_AFTER_FREE, address, NULL,
+                        "free of 0x%llx, which %s freed before", (unsigned long long)address,
+                        block.freed);
+    return sim_find(w, warp, pc, lane, SIM_FIND_USE_AFTER_FREE, address, NULL,
+                    "free of 0x%llx, which malloc has not returned", (unsigned long long)address);
+}
+
 int sim_exec_heap(struct sim_worker *w, struct sim_warp *warp, const struct sim_insn *in,
                   uint32_t pc, uint32_t mask, uint32_t local_base) {
     struct sim_gpu *gpu = w->run->gpu;
@@ -573,10 +594,7 @@ int sim_exec_heap(struct sim_worker *w, struct sim_warp *warp, const struct sim_
         uint64_t value;
         memcpy(&value, warp->local + at + in->imm, sizeof value);
         if (in->sub == SIM_CALL_FREE) {
-            if (value && !sim_heap_give(gpu, value) &&
-                sim_find(w, warp, pc, lane, SIM_FIND_USE_AFTER_FREE, value, NULL,
-                         "free of 0x%llx, which malloc has not returned, or which was freed before",
-                         (unsigned long long)value))
+            if (value && bad_free(w, warp, pc, lane, value))
                 return 1;
             continue;
         }
