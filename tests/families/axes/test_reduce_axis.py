@@ -443,7 +443,9 @@ def test_first_of_equals_and_nan(device):
 def test_positions_in_rows_of_any_length(dtype, rng):
     """The first of equals and the first NaN, in each lane of a search and beyond its last turn."""
     for n in (15, 16, 17, 31, 33, 63, 65, 127, 129, 191, 193, 385, 2047, 2049, 16384, 16385):
-        array = rng.integers(0, 2 if n < 100 else 100, (max(3, 300 // n), n)).astype(dtype)
+        array = rng.integers(0, min(2 if n % 4 == 1 else n, 127), (max(9, 300 // n), n)).astype(
+            dtype
+        )
         array[0] = array[0, 0]
         array[1, -1] = not array[1].any()
         if np.dtype(dtype).kind == "f":
@@ -452,6 +454,16 @@ def test_positions_in_rows_of_any_length(dtype, rng):
         for view in (array, array[:, ::-1], array[:, ::2], np.asfortranarray(array)):
             for op in ("argmin", "argmax"):
                 check(view, op, "cpu", axis=1)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_few_rows_of_many_columns(dtype, rng):
+    """Every number of rows modulo four, and columns one more than a tile of the narrowest type."""
+    for rows in (*range(1, 10), 131):
+        array = items_of(rng, dtype, (rows, 8193))
+        for op in ops_of(array.dtype):
+            check(array, op, "cpu", axis=0)
+            check(array[::-1, 1:600:2], op, "cpu", axis=0)
 
 
 def rows_and_columns(n):

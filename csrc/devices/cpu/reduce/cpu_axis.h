@@ -17,10 +17,11 @@ enum {
     BLOCK = 128,           /* elements that are summed in few bits, */
     LEAF = LANES * BLOCK,  /* and those of a row, */
     LONG_LEAF = 16 * LEAF, /* of a row whose value needs no more bits than its elements */
-    TILE = 512,            /* results of a part */
-    FEW = 32,              /* rows this short run scalar, */
-    SHORT_ROW = 16,        /* and these as columns, if there are many */
-    SEARCHED = 64,         /* elements of a row at a time; gcc does not vectorize 16 */
+    TILE = 512,            /* results of a part, or columns that are not copied, */
+    VALUES_BYTES = TILE * GPUOPT_ITEM_MAX, /* if narrower */
+    FEW = 32,                              /* rows this short run scalar, */
+    SHORT_ROW = 16,                        /* and these as columns, if there are many */
+    SEARCHED = 64, /* elements of a row at a time; gcc does not vectorize 16 */
     /* Bytes of copied elements. Those that are converted are narrower: both forms fit. */
     COPIED_BYTES = LEAF * GPUOPT_ITEM_MAX,
 };
@@ -46,7 +47,8 @@ typedef void axis_reduce(const struct axis_functions *functions, const struct pa
                          void *values);
 
 /* An operation on elements of the type that it computes in. At most TILE values: of columns of at
- * most BLOCK elements, or of rows of at most `leaf` elements. */
+ * most BLOCK elements, or of rows of at most `leaf` elements; of columns that are not copied,
+ * VALUES_BYTES. */
 struct axis_core {
     axis_reduce *rows[CPU_ISA_COUNT], *tiles[CPU_ISA_COUNT];
     void (*nothing)(void *value); /* the value of no elements */

@@ -103,8 +103,23 @@ const void *axis_columns(const struct axis_functions *functions, const struct pa
         STORE_EACH(double, (value) / by);                     \
     }
 
-void axis_store_float64(const struct axis_results *results, uint64_t at, uint64_t count,
-                        const void *from) {
+/* axis_store_<name>, from a body that is compiled for each instruction set. */
+#define ISA_STORE(isa, target, bytes, prefix, here, name)                                    \
+    target static void store_##name##_##isa(const struct axis_results *results, uint64_t at, \
+                                            uint64_t count, const void *from) {              \
+        store_##name(results, at, count, from);                                              \
+    }
+#define ISA_STORE_NAME(isa, target, bytes, prefix, here, name) store_##name##_##isa,
+#define STORE(name)                                                                         \
+    CPU_ISAS(ISA_STORE, name)                                                               \
+    void axis_store_##name(const struct axis_results *results, uint64_t at, uint64_t count, \
+                           const void *from) {                                              \
+        static axis_store *const stores[] = {CPU_ISAS(ISA_STORE_NAME, name)};               \
+        stores[cpu_isa()](results, at, count, from);                                        \
+    }
+
+CPU_INLINE void store_float64(const struct axis_results *results, uint64_t at, uint64_t count,
+                              const void *from) {
     const double *values = from;
     const double by = results->divisor != 0 ? results->divisor : 1;
     if (by == 1 && results->finish == FLOAT32) /* the common case, without a division */
@@ -114,25 +129,10 @@ void axis_store_float64(const struct axis_results *results, uint64_t at, uint64_
     else
         STORE_WIDE(values[i])
 }
+STORE(float64)
 
-/* Whether each count is `wanted`, or is not. */
-CPU_INLINE void store_truth(uint8_t *restrict to, const int64_t *restrict counts, uint64_t n,
-                            int64_t wanted, bool is) {
-    for (uint64_t i = 0; i < n; i++)
-        to[i] = (counts[i] == wanted) == is;
-}
-#define ISA_TRUTH(isa, target, bytes, prefix, here, unused)                                        \
-    target static void truth_##isa(uint8_t *to, const int64_t *counts, uint64_t n, int64_t wanted, \
-                                   bool is) {                                                      \
-        store_truth(to, counts, n, wanted, is);                                                    \
-    }
-#define ISA_TRUTH_NAME(isa, target, bytes, prefix, here, unused) truth_##isa,
-CPU_ISAS(ISA_TRUTH, unused)
-static void (*const store_truths[])(uint8_t *to, const int64_t *counts, uint64_t n, int64_t wanted,
-                                    bool is) = {CPU_ISAS(ISA_TRUTH_NAME, unused)};
-
-void axis_store_int64(const struct axis_results *results, uint64_t at, uint64_t count,
-                      const void *from) {
+CPU_INLINE void store_int64(const struct axis_results *results, uint64_t at, uint64_t count,
+                            const void *from) {
     const int64_t *values = from;
     const double divisor = results->divisor, by = divisor != 0 ? divisor : 1;
     switch (results->finish) {
@@ -146,11 +146,10 @@ void axis_store_int64(const struct axis_results *results, uint64_t at, uint64_t 
         STORE_EACH(uint32_t, values[i]);
         break;
     case ANY:
-        store_truths[cpu_isa()]((uint8_t *)results->out + at, values, count, 0, false);
+        STORE_EACH(uint8_t, values[i] != 0);
         break;
     case ALL:
-        store_truths[cpu_isa()]((uint8_t *)results->out + at, values, count, (int64_t)divisor,
-                                true);
+        STORE_EACH(uint8_t, values[i] == (int64_t)divisor);
         break;
     case ODD:
         STORE_EACH(uint8_t, values[i] & 1);
@@ -165,6 +164,8 @@ void axis_store_int64(const struct axis_results *results, uint64_t at, uint64_t 
         STORE_EACH(int64_t, values[i]);
     }
 }
+STORE(int64)
+
 void axis_store_complex128(const struct axis_results *results, uint64_t at, uint64_t count,
                            const void *from) {
     const struct complex_double *values = from;
@@ -172,17 +173,18 @@ void axis_store_complex128(const struct axis_results *results, uint64_t at, uint
 }
 
 /* Minima and bits: the key is undone. */
-#define STORE_KEYED(bits, type, value)                                                            \
-    void axis_store_keyed_##bits(const struct axis_results *results, uint64_t at, uint64_t count, \
-                                 const void *from) {                                              \
-        const type *values = from;                                                                \
-        const uint##bits##_t key = (uint##bits##_t)results->key;                                  \
-        STORE_EACH(uint##bits##_t, value ^ key);                                                  \
-    }
-STORE_KEYED(8, raw_1, values[i])
-STORE_KEYED(16, raw_2, values[i])
-STORE_KEYED(32, raw_4, values[i])
-STORE_KEYED(64, raw_8, values[i])
+#define STORE_KEYED(bits)                                                               \
+    CPU_INLINE void store_keyed_##bits(const struct axis_results *results, uint64_t at, \
+                                       uint64_t count, const void *from) {              \
+        const uint##bits##_t __attribute__((may_alias)) *values = from;                 \
+        const uint##bits##_t key = (uint##bits##_t)results->key;                        \
+        STORE_EACH(uint##bits##_t, values[i] ^ key);                                    \
+    }                                                                                   \
+    STORE(keyed_##bits)
+STORE_KEYED(8)
+STORE_KEYED(16)
+STORE_KEYED(32)
+STORE_KEYED(64)
 
 void axis_store_keyed_float16(const struct axis_results *results, uint64_t at, uint64_t count,
                               const void *from) {
@@ -198,9 +200,10 @@ void axis_store_keyed_bfloat16(const struct axis_results *results, uint64_t at, 
 }
 
 /* An index follows its element, which is ignored. */
-void axis_store_indices(const struct axis_results *results, uint64_t at, uint64_t count,
-                        const void *from) {
+CPU_INLINE void store_indices(const struct axis_results *results, uint64_t at, uint64_t count,
+                              const void *from) {
     const struct { int64_t item, index; } *values = from;
     const int64_t base = (int64_t)results->divisor;
     STORE_EACH(int64_t, values[i].index + base);
 }
+STORE(indices)

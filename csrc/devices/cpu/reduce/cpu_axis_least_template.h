@@ -35,6 +35,7 @@ static bool FOR(settled_min)(const void *value, uint64_t n, uint64_t finish) {
 #define SETTLED PASTED(settled_min, TYPE)
 #define STAYS(value) IS_NAN(value)
 #define ANY_ORDER EXACT
+#define FIRST_ALONE true
 #include "cpu_axis_template.h"
 
 #define ITEM ITEM_TYPE
@@ -119,6 +120,8 @@ CPU_INLINE bool FOR(search_lanes)(const ITEM *in, uint64_t n, int64_t key, const
         all[lane] = best[lane];
         any |= nan[lane];
     }
+    if (width > 64)
+        FOR(fold)(all, 64);
     if (width > 32)
         FOR(fold)(all, 32);
     if (width > 16)

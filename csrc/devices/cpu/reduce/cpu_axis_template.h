@@ -15,6 +15,7 @@
  *                       not depend on skipped chunks
  *   SETTLED             a function, as in struct axis_core
  *   ROW_SHORT           elements of a row that is processed as columns, at most
+ *   FIRST_ALONE         a first element need not be combined with the identity
  *   OWN_TILE            tile_<NAME>() is defined before the include
  *   QUICK(a, b)         for operations where an element may count twice: COMBINE, except where an
  *   SLOW(x)             element is slow: a run that has one is reduced again by COMBINE
@@ -24,6 +25,9 @@
 #define OF(function) JOINED(function, NAME)
 #ifndef ANY_ORDER
 #define ANY_ORDER false
+#endif
+#ifndef FIRST_ALONE
+#define FIRST_ALONE false
 #endif
 #ifndef STAYS
 #define STAYS(value) false
@@ -180,20 +184,32 @@ CPU_INLINE void OF(rows)(const struct part *part, VALUE *values, OF(leaf_functio
 }
 
 #ifndef OWN_TILE
-/* Adds `count` columns of four rows to a tile. */
-CPU_INLINE void OF(add_four)(NARROW *tile, const ITEM *in, uint64_t count, int64_t stride,
-                             int64_t key, int64_t mask) {
+/* Adds `count` columns of one to four rows to a tile, or makes the tile of them. */
+CPU_INLINE void OF(add_some)(NARROW *restrict tile, const ITEM *in, uint64_t count, const int rows,
+                             const bool first, int64_t stride, int64_t key, int64_t mask) {
     const ITEM *b = in + stride, *c = b + stride, *d = c + stride;
     (void)key, (void)mask;
     for (uint64_t i = 0; i < count; i++) {
-        NARROW next = LOAD(in[i]), all = tile[i];
-        all = COMBINE(all, next);
-        next = LOAD(b[i]);
-        all = COMBINE(all, next);
-        next = LOAD(c[i]);
-        all = COMBINE(all, next);
-        next = LOAD(d[i]);
-        tile[i] = COMBINE(all, next);
+        NARROW next = LOAD(in[i]), all = next;
+        if (!first || !FIRST_ALONE) {
+            all = IDENTITY;
+            if (!first)
+                all = tile[i];
+            all = COMBINE(all, next);
+        }
+        if (rows > 1) {
+            next = LOAD(b[i]);
+            all = COMBINE(all, next);
+        }
+        if (rows > 2) {
+            next = LOAD(c[i]);
+            all = COMBINE(all, next);
+        }
+        if (rows > 3) {
+            next = LOAD(d[i]);
+            all = COMBINE(all, next);
+        }
+        tile[i] = all;
     }
 }
 
@@ -203,20 +219,32 @@ CPU_INLINE void OF(add_ahead)(NARROW *tile, const ITEM *in, const uint64_t count
     for (uint64_t i = 0; i < count; i += CPU_LINE / sizeof(ITEM))
         for (int row = 4; row < 8; row++)
             __builtin_prefetch(in + row * stride + i);
-    OF(add_four)(tile, in, count, stride, key, mask);
+    OF(add_some)(tile, in, count, 4, false, stride, key, mask);
 }
 
-/* Adds rows of a tile's columns to it. Prefetches the four rows that follow where elements are
- * widened: float32 sums then read 35 GB/s instead of 20 (one core of an AMD EPYC); others lose. */
+/* Adds rows of a tile's columns to it. The first one to four rows make the tile; fours follow.
+ * Prefetches the four rows that follow where elements are widened: float32 sums then read 35 GB/s
+ * instead of 20 (one core of an AMD EPYC); others lose. */
 CPU_INLINE void OF(add_rows)(NARROW *tile, const ITEM *in, uint64_t rows, uint64_t columns,
-                             int64_t stride, int64_t key, int64_t mask) {
+                             bool first, int64_t stride, int64_t key, int64_t mask) {
     enum {
         LINE = CPU_LINE / sizeof(ITEM),
         STEP = 4 * LINE,
         WIDENS = sizeof(ITEM) < sizeof(NARROW)
     };
     uint64_t k = 0;
-    (void)key, (void)mask;
+    if (first) {
+        k = (rows - 1) % 4 + 1;
+        if (k == 1)
+            OF(add_some)(tile, in, columns, 1, true, stride, key, mask);
+        else if (k == 2)
+            OF(add_some)(tile, in, columns, 2, true, stride, key, mask);
+        else if (k == 3)
+            OF(add_some)(tile, in, columns, 3, true, stride, key, mask);
+        else
+            OF(add_some)(tile, in, columns, 4, true, stride, key, mask);
+        in += (int64_t)k * stride;
+    }
     for (; k + 4 <= rows; k += 4, in += 4 * stride) {
         const bool prefetches = WIDENS && (k + 8 <= rows || rows >= BLOCK);
         uint64_t begin = 0;
@@ -224,24 +252,21 @@ CPU_INLINE void OF(add_rows)(NARROW *tile, const ITEM *in, uint64_t rows, uint64
             OF(add_ahead)(tile + begin, in + begin, STEP, stride, key, mask);
         for (; prefetches && begin + LINE <= columns; begin += LINE)
             OF(add_ahead)(tile + begin, in + begin, LINE, stride, key, mask);
-        OF(add_four)(tile + begin, in + begin, columns - begin, stride, key, mask);
+        OF(add_some)(tile + begin, in + begin, columns - begin, 4, false, stride, key, mask);
     }
     for (; k < rows; k++, in += stride)
-        for (uint64_t i = 0; i < columns; i++) {
-            const NARROW next = LOAD(in[i]);
-            tile[i] = COMBINE(tile[i], next);
-        }
+        OF(add_some)(tile, in, columns, 1, false, stride, key, mask);
 }
 
-/* At most TILE columns, in rows of at most BLOCK. */
+/* At most VALUES_BYTES of values, in rows of at most BLOCK. */
 CPU_INLINE void OF(tile)(const struct axis_functions *functions, const struct part *part,
                          const void *from, VALUE *restrict values) {
     const uint64_t rows = part->end - part->first, columns = part->columns;
     const uint64_t together = part->copies ? LEAF / columns : rows;
     const int64_t stride = part->copies ? (int64_t)columns : part->stride;
-    NARROW tile[TILE];
-    for (uint64_t i = 0; i < columns; i++)
-        tile[i] = IDENTITY;
+    enum { SAME = sizeof(NARROW) == sizeof(VALUE) };
+    NARROW narrow[SAME ? 1 : VALUES_BYTES / sizeof(VALUE)];
+    NARROW *tile = SAME ? (NARROW *)values : narrow;
     for (uint64_t r = 0; r < rows; r += together) {
         const uint64_t count = least(rows - r, together);
         const void *in = from;
@@ -249,9 +274,9 @@ CPU_INLINE void OF(tile)(const struct axis_functions *functions, const struct pa
             in = axis_columns(functions, part, from, count);
             from = items_after(functions, from, (int64_t)count * part->stride);
         }
-        OF(add_rows)(tile, in, count, columns, stride, part->core_key, part->mask);
+        OF(add_rows)(tile, in, count, columns, r == 0, stride, part->core_key, part->mask);
     }
-    for (uint64_t i = 0; i < columns; i++)
+    for (uint64_t i = 0; !SAME && i < columns; i++)
         values[i] = tile[i];
 }
 #endif
@@ -310,6 +335,7 @@ const struct axis_core OF(axis) = {
 #undef IDENTITY
 #undef MANY
 #undef ANY_ORDER
+#undef FIRST_ALONE
 #undef STAYS
 #undef SETTLED
 #undef OWN_TILE

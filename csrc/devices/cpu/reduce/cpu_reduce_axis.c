@@ -73,6 +73,7 @@ struct job {
     int64_t mask;
     uint64_t rows, run, share; /* of a task: rows, tiles of columns, elements of each */
     uint64_t splits, tiles;    /* of the whole */
+    uint64_t tile;             /* columns */
     bool ahead;                /* rows are long or adjacent, and not in a cache */
     char *partials;            /* NULL if the reduced axis is one chunk */
     /* The first chunk, in the order of the search, after which no other can change the result. NULL
@@ -332,12 +333,12 @@ static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64
     struct complex_double values[TILE]; /* of the widest type */
     _Alignas(64) char copied[COPIED_BYTES];
     int64_t starts[TILE], columns_at[TILE];
-    const uint64_t column = tile * TILE, across = job->inner * job->kept;
+    const uint64_t column = tile * job->tile, across = job->inner * job->kept;
     struct part part = {.starts = starts,
                         .first = split * job->share,
                         .end = least((split + 1) * job->share, job->reduced),
                         .rows = rows,
-                        .columns = least(job->inner - column, TILE),
+                        .columns = least(job->inner - column, job->tile),
                         .kept = job->kept,
                         .unit = job->unit,
                         .stride = job->stride,
@@ -519,9 +520,12 @@ static void room_keep(struct room *room) {
 /* Divides the work into tasks, and runs them. */
 static enum status run_job(struct device *device, bool parallel, struct job *job) {
     const struct axis_core *core = job->functions->core;
-    const uint64_t columns = least(job->inner, TILE);
+    const bool copies =
+        job->functions->convert || job->inner_axes.count || job->unit > 1 || job->inner_stride != 1;
+    job->tile = copies ? TILE : VALUES_BYTES / core->value_size;
+    const uint64_t columns = least(job->inner, job->tile);
     atomic_uint_least64_t settled = UINT64_MAX;
-    job->tiles = (job->inner - 1) / TILE + 1;
+    job->tiles = (job->inner - 1) / job->tile + 1;
     const uint64_t even = job->outer * job->reduced * job->inner / FEW_TASKS;
     const uint64_t items = job->outer * job->tiles < FEW_TASKS
                                ? least(most(even, TASK_ITEMS), TASK_ITEMS_MOST)
