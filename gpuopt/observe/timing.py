@@ -30,15 +30,7 @@ from gpuopt.models import occupancy
 from gpuopt.observe import machine
 from gpuopt.observe.inorder import QUEUES, walked
 from gpuopt.observe.launches import Launch
-from gpuopt.observe.scoreboard import (
-    Sample,
-    critical_path,
-    fused,
-    kind_of,
-    parse,
-    slots,
-    words_of,
-)
+from gpuopt.observe.scoreboard import Sample, critical_path, fused, kind_of, parse, slots, words_of
 
 P = 1.5  # of the norm, for all GPUs; fitted on the M2090's tiled matrix products
 TEXTURE_LINE = 0.5  # clocks per line of the read-only path on Kepler; fitted on the K40's "tex"
@@ -134,6 +126,7 @@ class _Body:
         self.on_global = np.array(atomic, bool) & ~np.array(shared, bool)
         self.returning = any(each.name.startswith("atom.global") for each in known)
         self.comparing = all(".cas" in each.name for each in known if each.name.startswith("atom"))
+        self.widths = np.array([words_of(each) for each in texts], int)
         self.read_only = np.array([".nc" in each.name for each in known], bool)
         self._slots: dict[tuple[Figures, int], np.ndarray] = {}
 
@@ -196,10 +189,10 @@ def _passes(launch: Launch, sample: Sample, code: Code) -> float:
     lines = code.machine.lines
     of_line = np.ones((4, len(lines)))  # requests, passes; different words of a warp, of a lane
     of_line[:2] = 0
-    index = code.machine.line_index
+    index, widths = code.machine.line_index, _body(launch.texts).widths
     for at in np.flatnonzero(requests).tolist():
         if (line := index.get(launch.statements[at].ptx_line)) is not None:
-            own = words_of(launch.texts[at])
+            own = widths[at]
             of_line[:, line] = requests[at], passed[at], WARP * own, own
     for number, told in sample.shared_words.items():
         if (line := index.get(number)) is not None:
@@ -228,6 +221,16 @@ def _partly_stored(launch: Launch) -> float:
     lacking = SECTOR - written[at] / requested[at]
     sent = np.minimum(requested, launch.column("l2_sectors"))[at]
     return float((np.maximum(0, SECTOR * sent - written[at]) / lacking).sum())
+
+
+def _lsu_passes(launch: Launch) -> int:
+    """Return the passes of accesses to global memory: by their lines, or by a lane's words.
+
+    An H100 takes four for 16 bytes a lane, although all lanes share an address.
+    """
+    lines = launch.column("tag_passes" if launch.counters.tag_passes else "global_lines")
+    requests = launch.column("global_load_requests") + launch.column("global_store_requests")
+    return int(np.maximum(lines, requests * _body(launch.texts).widths).sum())
 
 
 def _atomic_passes(launch: Launch, code: Code | None) -> int:
@@ -272,9 +275,7 @@ def work_of(
             loads = _body(launch.texts).read_only
             textured = int(launch.column("global_lines")[loads].sum())
             read_only = int(launch.column("global_load_bytes_moved")[loads].sum())
-        lines = counted.global_lines
-        if counted.tag_passes and capability >= VOLTA:
-            lines = counted.tag_passes
+        lines = _lsu_passes(launch) if capability >= VOLTA else counted.global_lines
         found.clocks["LSU"] = (lines - textured) * figures.line
         found.clocks["texture"] = textured * TEXTURE_LINE
         found.dram_bytes = counted.dram_bytes

@@ -15,6 +15,7 @@ from gpuopt import _core
 from gpuopt.catalog.figures import FIGURES
 from gpuopt.experiments.coalescing import DECK
 from gpuopt.observe import scoreboard, timing
+from gpuopt.observe.bounds import preset_row
 
 OFF = 0.25  # the bar: every row
 MEDIAN = 0.10
@@ -315,6 +316,27 @@ def test_lines_of_scattered_loads_are_counted():
     x = np.ones((64, 64), np.float32)
     counted = gpuopt.profile(gpuopt.transpose, x, variant="2-historical", device="sim:k40").counters
     assert counted.global_lines == 128 * (32 + 1)  # a load of 32 rows and a store of one, a warp
+
+
+UNIFORM = """.version 7.0 .target sm_70 .address_size 64
+.visible .entry uniform(.param .u64 out, .param .u64 in) {
+  .reg .b32 %r<4>; .reg .b64 %rd<4>; .reg .f32 %f<5>;
+  ld.param.u64 %rd1, [out]; ld.param.u64 %rd2, [in]; mov.u32 %r1, %tid.x;
+  ld.global.v4.f32 {%f1, %f2, %f3, %f4}, [%rd2]; add.f32 %f1, %f1, %f4;
+  mul.wide.u32 %rd3, %r1, 4; add.s64 %rd3, %rd1, %rd3; st.global.f32 [%rd3], %f1;
+  ret;
+}
+"""
+
+
+def test_wide_loads_take_a_pass_for_each_word_though_all_lanes_share_an_address():
+    kernel = gpuopt.load_ptx(UNIFORM, device="sim:h200")["uniform"]
+    launch = gpuopt.profile(
+        kernel, 1, 64, np.zeros(64, np.float32), np.ones(4, np.float32)
+    ).launches[0]
+    work = timing.work_of(launch, preset_row("sim:h200"), FIGURES["h200"])
+    loads, stores = 2, 2
+    assert work.clocks["LSU"] == 4 * loads + stores
 
 
 def test_every_preset_has_figures_with_a_source():
