@@ -25,6 +25,7 @@ class AccessType(NamedTuple):
 _STATEMENT = re.compile(r"[\s{}]*(?:@!?%[\w$]+\s+)?([a-z][\w.:]*)\s+(.*)", re.S)
 _NAME = re.compile(r"[%$\w]+")
 _CARRIES = ("mov", "add", "sub", "mad", "cvta", "selp", "cvt")
+_READERS = ("st", "red", "call", "bra", "brx", "prefetch", "cp", "discard")
 _ACCESSES = ("ld", "st", "atom", "red", "ldu")
 
 
@@ -56,6 +57,8 @@ def _accesses(statements: Iterable[tuple[str, str]], start: str) -> set[AccessTy
             carries = op in _CARRIES or (op == "ld" and ".param" in name)
             if carries and names and known & set(names[1:]):
                 known.add(names[0])
+            elif names and names[0] in known and op not in _READERS:
+                return None  # the register has a value from elsewhere, too
         if len(known) == before:
             break
     for name, operands in listed:

@@ -172,3 +172,24 @@ def test_element_sizes_are_known_through_inline_assembly():
     assert x[0] == 3
     with pytest.raises(TypeError, match=r"argument 1 is an array of float32"):
         kernel(1, 1, x.astype(np.float32))
+
+
+def test_a_register_of_several_pointers_tells_no_element_size():
+    text = """.version 8.0
+.target sm_75
+.address_size 64
+.global .b16 table[4] = {5, 6, 7, 8};
+.visible .entry k(.param .u64 p)
+{
+    .reg .b16 %h; .reg .b32 %r; .reg .b64 %a, %b;
+    ld.param.u64 %a, [p];
+    mov.u64 %b, %a;
+    mov.u64 %a, table;
+    ld.global.u16 %h, [%a+2];
+    cvt.u32.u16 %r, %h;
+    st.global.u32 [%b], %r;
+    ret;
+}"""
+    x = np.zeros(1, np.uint32)
+    gpuopt.load_ptx(text, "sim")["k"](1, 1, x)
+    assert x[0] == 6

@@ -209,6 +209,48 @@ def test_operands_and_displacements_take_expressions():
     assert out.view(np.uint32)[:2].tolist() == [40 % 7, 33] and out[1] == -6
 
 
+@pytest.mark.parametrize(
+    ("kind", "bits", "row"), [("b16", 16, 1), ("u32", 32, 1), ("b64", 64, 1), ("v2 .b32", 32, 2)]
+)
+def test_an_arrays_name_and_index_are_an_operand(kind, bits, row):
+    """As in `ld.global.u32 s, a[N-1]`, of the PTX manual; ptxas scales the index alike."""
+    values = np.arange(8 * row) + 3
+    text = f"""{HEADER}.global .{kind} there[8] = {{{", ".join(map(str, values))}}};
+    .visible .entry k(.param .u64 p) {{
+    .reg .b64 %a<3>; .reg .b{bits} %r<3>; .shared .{kind} kept[8];
+    ld.param.u64 %a0, [p];
+    ld.global.b{bits} %r0, there[2 + 3]; st.shared.b{bits} kept[6], %r0;
+    ld.shared.b{bits} %r1, kept[6]; st.global.b{bits} [%a0], %r1;
+    mov.u64 %a1, there[7]; mov.u64 %a2, there; sub.u64 %a1, %a1, %a2;
+    st.u64 [%a0+8], %a1; ret; }}"""
+    out = np.zeros(2, np.uint64)
+    gpuopt.load_ptx(text, device="sim")["k"](1, 1, out, any_dtype=True)
+    assert out[0] == values[5 * row]
+    assert out[1] == 7 * row * bits // 8
+
+
+def test_an_index_needs_an_array():
+    body = "{ .reg .b32 r; ld.global.b32 r, one[0]; }"
+    text = f"{HEADER}.global .b32 one;\n.visible .entry k() {body}"
+    with pytest.raises(gpuopt.PTXError, match="an index of 'one', which is no array"):
+        gpuopt.load_ptx(text, device="sim")["k"]
+
+
+@pytest.mark.parametrize("space", ["", ".global"])
+def test_eight_bytes_are_a_vector(space):
+    names = ", ".join(f"%h{i}" for i in range(8))
+    turned = ", ".join(f"%h{(i + 7) % 8}" for i in range(8))
+    text = f"""{HEADER}.visible .entry k(.param .u64 p) {{
+    .reg .b64 %a; .reg .b16 %h<8>; ld.param.u64 %a, [p];
+    ld{space}.v8.u8 {{{names}}}, [%a]; st{space}.v8.b8 [%a + 8], {{{turned}}}; ret; }}"""
+    x = np.arange(16, dtype=np.uint8)
+    kernel = gpuopt.load_ptx(text, device="sim")["k"]
+    kernel(1, 1, x)
+    assert x.tolist() == [*range(8), 7, *range(7)]
+    with pytest.raises(gpuopt.SimError, match="misaligned"):
+        kernel(1, 1, gpuopt.asarray(np.zeros(24, np.uint8), device="sim").address + 4)
+
+
 # --- against ptxas
 
 LITERALS = [

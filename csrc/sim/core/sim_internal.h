@@ -129,6 +129,7 @@ struct sim_symbol {
     uint64_t count;        /* REG range: number of registers; 0 for a single one */
     uint64_t bytes, align; /* VAR; the bytes of a REG: how many its vector has, 0 for one */
     uint64_t address;      /* VAR: device address, or offset in its space */
+    uint32_t element;      /* VAR: bytes of an array's element; 0: no array */
     int is_extern, is_entry_param;
     enum { SIM_PASSED, SIM_RECEIVED, SIM_RETURNED } role; /* .param: of a call, or the function's */
     struct sim_symbol *in_register; /* .param: of a .reg parameter, the register */
@@ -163,6 +164,7 @@ struct sim_operand {
     enum sim_type type;        /* REG, FLOAT */
     uint32_t reg;              /* REG; ADDRESS with a register base */
     int negated;               /* !p */
+    int is_element;            /* array[3]: an address, or in a mov a symbol with an offset */
     struct sim_symbol *symbol; /* SYMBOL; ADDRESS with a symbol base */
     uint64_t bits;             /* INT, FLOAT; ADDRESS: offset; SPECIAL: its index */
     struct sim_name name;      /* LABEL, or an unresolved name */

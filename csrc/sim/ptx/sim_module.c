@@ -326,6 +326,7 @@ static enum sim_status variable_directive(struct sim_parser *parser, int is_exte
                                   .space = d.space,
                                   .is_extern = is_extern,
                                   .align = d.align > align ? d.align : align,
+                                  .element = d.is_array ? (uint32_t)align : 0,
                                   .reg = UINT32_MAX};
     if (sim_module_variable(module, d.name.text, d.name.length))
         return sim_parse_fail(parser, SIM_SYNTAX, "a variable is declared twice");

@@ -248,6 +248,20 @@ static enum sim_status displacement(struct sim_parser *parser, uint64_t *bits) {
     return SIM_OK;
 }
 
+/* The index behind an array's name. */
+static enum sim_status element(struct sim_parser *parser, struct sim_operand *o) {
+    uint64_t index;
+    enum sim_status status = sim_parse_next(parser);
+    if (!status && !o->symbol->element)
+        return sim_parse_fail(parser, SIM_SYNTAX, "an index of '%.*s', which is no array",
+                              o->name.length > 60 ? 60 : (int)o->name.length, o->name.text);
+    if (status || (status = sim_parse_constant(parser, &index)))
+        return status;
+    o->is_element = 1;
+    o->bits = index * o->symbol->element;
+    return sim_parse_expect(parser, ']');
+}
+
 static enum sim_status address_operand(struct sim_parser *parser, struct sim_operand *o) {
     enum sim_status status = sim_parse_next(parser);
     if (status)
@@ -384,6 +398,8 @@ enum sim_status sim_parse_operand(struct sim_parser *parser, struct sim_operand 
     }
     if ((status = sim_parse_word(parser, o)))
         return status;
+    if (o->kind == SIM_O_SYMBOL && sim_parse_is(parser, '['))
+        return element(parser, o);
     if (o->kind == SIM_O_SYMBOL)
         return displacement(parser, &o->bits);
     if (sim_parse_is(parser, '|'))

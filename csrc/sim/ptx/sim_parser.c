@@ -163,6 +163,7 @@ static enum sim_status declare_variable(struct sim_parser *parser, const struct 
     symbol->space = d->space;
     symbol->is_extern = is_extern;
     symbol->align = sim_types[d->type].bytes * d->vector;
+    symbol->element = d->is_array ? (uint32_t)symbol->align : 0;
     if (d->align > symbol->align)
         symbol->align = d->align;
     if (!sim_multiply(d->elements, sim_types[d->type].bytes * d->vector, &symbol->bytes) ||
@@ -190,6 +191,7 @@ static enum sim_status declare_static(struct sim_parser *parser, const struct si
     symbol->space = made->space;
     symbol->bytes = made->bytes;
     symbol->align = made->align;
+    symbol->element = made->element;
     symbol->address = made->address;
     return SIM_OK;
 }
@@ -255,6 +257,30 @@ static enum sim_status add_label(struct sim_parser *parser, struct sim_name name
     return SIM_OK;
 }
 
+static enum sim_status operands_of(struct sim_parser *parser, struct sim_statement *s) {
+    enum sim_status status;
+    const int is_call = s->mnemonic.length >= 4 && memcmp(s->mnemonic.text, "call", 4) == 0,
+              is_access = s->mnemonic.length >= 2 && (memcmp(s->mnemonic.text, "ld", 2) == 0 ||
+                                                      memcmp(s->mnemonic.text, "st", 2) == 0);
+    struct sim_operand operands[SIM_MAX_OPERANDS];
+    while (!sim_parse_is(parser, ';')) {
+        if (s->count == SIM_MAX_OPERANDS)
+            return sim_parse_fail(parser, SIM_UNSUPPORTED, "more than %d operands",
+                                  SIM_MAX_OPERANDS);
+        if ((status = sim_parse_operand(parser, &operands[s->count++], is_call)))
+            return status;
+        if (operands[s->count - 1].is_element && is_access)
+            operands[s->count - 1].kind = SIM_O_ADDRESS;
+        if (!sim_parse_is(parser, ';') && (status = sim_parse_expect(parser, ',')))
+            return status;
+    }
+    s->operands = sim_arena_alloc(parser->arena, s->count ? s->count : 1, sizeof *s->operands);
+    if (!s->operands)
+        return sim_parse_no_memory(parser);
+    memcpy(s->operands, operands, s->count * sizeof *operands);
+    return SIM_OK;
+}
+
 static enum sim_status instruction(struct sim_parser *parser) {
     struct sim_parsed *f = parser->parsed;
     if (f->count >= parser->module->gpu->limits.instructions)
@@ -295,23 +321,8 @@ static enum sim_status instruction(struct sim_parser *parser) {
     s->mnemonic = (struct sim_name){token->text, token->length};
     s->line = token->line;
     s->column = token->column;
-    int is_call = s->mnemonic.length >= 4 && memcmp(s->mnemonic.text, "call", 4) == 0;
-    struct sim_operand operands[SIM_MAX_OPERANDS];
-    if ((status = sim_parse_next(parser)))
+    if ((status = sim_parse_next(parser)) || (status = operands_of(parser, s)))
         return status;
-    while (!sim_parse_is(parser, ';')) {
-        if (s->count == SIM_MAX_OPERANDS)
-            return sim_parse_fail(parser, SIM_UNSUPPORTED, "more than %d operands",
-                                  SIM_MAX_OPERANDS);
-        if ((status = sim_parse_operand(parser, &operands[s->count++], is_call)))
-            return status;
-        if (!sim_parse_is(parser, ';') && (status = sim_parse_expect(parser, ',')))
-            return status;
-    }
-    s->operands = sim_arena_alloc(parser->arena, s->count ? s->count : 1, sizeof *s->operands);
-    if (!s->operands)
-        return sim_parse_no_memory(parser);
-    memcpy(s->operands, operands, s->count * sizeof *operands);
     f->count++;
     return sim_parse_next(parser);
 }
