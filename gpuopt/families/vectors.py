@@ -197,6 +197,7 @@ def _steps_of(value: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 _SHORT, _NEAR = 16, 1 << 20  # elements of a short row; bytes that stay in a core's cache
+_PACKED = 64  # bytes of rows that the cpu brings together if they adjoin in the result
 
 
 def _long_rows(axes: list[tuple[int, ...]], item: int) -> list[tuple[int, ...]]:
@@ -205,6 +206,8 @@ def _long_rows(axes: list[tuple[int, ...]], item: int) -> list[tuple[int, ...]]:
     The short one is kept where the arrays do not stay in the cache.
     """
     if len(axes) < 2 or axes[0][0] >= _SHORT:
+        return axes
+    if axes[0][0] * item <= _PACKED and axes[1][-1] == axes[0][0]:
         return axes
     if math.prod(axis[0] for axis in axes) * item > _NEAR:
         return axes

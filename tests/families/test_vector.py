@@ -155,6 +155,33 @@ def test_cpu_broadcasts_without_a_copy(rng):
         np.testing.assert_array_equal(out, np.float32(2) * y + x)
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
+def test_short_rows_in_every_layout(dtype, rng):
+    """The cpu brings rows of up to 64 bytes together, and reads none beyond an operand's end."""
+    for n in (2, 3, 4, 5, 7, 8, 9, 13, 16, 17):
+        whole = draw(rng, dtype, (3, 1300, 3 * n))
+        left = draw(rng, dtype, (3, 1300, n))
+        windows = np.lib.stride_tricks.sliding_window_view(whole.reshape(-1), n)[:3900]
+        for right in (
+            *(whole[:, :, :n], whole[:, :, -n:], whole[:, ::-1, n : 2 * n], whole[..., ::3]),
+            *(whole[..., n - 1 :: -1], whole[:, :1, :n], whole[:, :, :1], whole[0, 0, :1]),
+            windows.reshape(left.shape)[:, 1:-1],
+        ):
+            mine = left[:, : right.shape[1]] if right.ndim > 1 and right.shape[1] > 1 else left
+            for x, y in ((mine, right), (right, mine)):
+                want = x + y
+                assert gpuopt.add(x, y, device="cpu").tobytes() == want.tobytes(), (
+                    n,
+                    right.strides,
+                )
+                room = np.zeros((*want.shape[:2], n + 1), dtype)[..., :n]
+                gpuopt.add(x, y, out=room, device="cpu")
+                np.testing.assert_array_equal(room, want)
+            out = mine.copy()
+            gpuopt.add(out, right, out=out, device="cpu")
+            assert out.tobytes() == (mine + right).tobytes()
+
+
 @pytest.mark.parametrize("device", kinds())
 def test_any_python_number_is_a_factor(device):
     """The sign of zero counts, and integers may exceed NumPy's range."""

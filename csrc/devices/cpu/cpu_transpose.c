@@ -19,6 +19,7 @@ RUNG(-1, "simd", "cpu_transpose_simd",
 #else
 
 #include "../../host/host_stream.h"
+#include "cpu_gather.h"
 #include "cpu_kernels.h"
 #include "cpu_machine.h"
 #include "cpu_team.h"
@@ -114,43 +115,6 @@ struct copies {
     uint64_t rows, bytes, pieces; /* of a row */
     uint64_t rows_a_task;
 };
-
-/* Rows of at most `width` bytes, each by one load and one store: the surplus of a row is
- * overwritten by the next (TUNING.md C3). */
-#define COPY_SHORT(width)                                                                    \
-    static void copy_short_##width(const char *in, uint64_t step, char *out, uint64_t bytes, \
-                                   uint64_t rows) {                                          \
-        for (uint64_t row = 0; row < rows; row++)                                            \
-            memcpy(out + row * bytes, in + row * step, width);                               \
-    }
-COPY_SHORT(4)
-COPY_SHORT(8)
-COPY_SHORT(16)
-COPY_SHORT(32)
-
-/* Copies at most `rows` short rows, until a load would pass `in_end` or a store `out_end`; returns
- * how many. */
-static uint64_t copy_short(const char *in, const char *in_end, uint64_t step, char *out,
-                           const char *out_end, uint64_t bytes, uint64_t rows) {
-    static const struct {
-        uint64_t width;
-        void (*copy)(const char *in, uint64_t step, char *out, uint64_t bytes, uint64_t rows);
-    } ways[] = {{4, copy_short_4}, {8, copy_short_8}, {16, copy_short_16}, {32, copy_short_32}};
-    size_t way = 0;
-    while (way < sizeof ways / sizeof *ways && ways[way].width < bytes)
-        way++;
-    if (way == sizeof ways / sizeof *ways)
-        return 0;
-    const uint64_t width = ways[way].width;
-    const uint64_t read = (uint64_t)(in_end - in), room = (uint64_t)(out_end - out);
-    if (read < width || room < width)
-        return 0;
-    rows = min_u64(rows, (room - width) / bytes + 1);
-    if (step)
-        rows = min_u64(rows, (read - width) / step + 1);
-    ways[way].copy(in, step, out, bytes, rows);
-    return rows;
-}
 
 static void copy_rows(const void *state, uint64_t task, struct cpu_worker *worker) {
     (void)worker;

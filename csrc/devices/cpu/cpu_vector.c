@@ -19,7 +19,7 @@ RUNG(-1, "simd", "cpu_vector_simd",
 
 #include "../../host/host_stream.h"
 #include "../../float_state.h"
-#include "cpu_isa.h"
+#include "cpu_gather.h"
 #include "cpu_kernels.h"
 #include "cpu_machine.h"
 #include "cpu_team.h"
@@ -29,6 +29,7 @@ RUNG(-1, "simd", "cpu_vector_simd",
 enum { PART = 1 << 16, PARTS_PER_POLL = 64 }; /* elements that a thread processes at a time */
 enum { BYTES_PER_NS = 32 };                   /* read and written by one thread, estimated */
 enum { STREAMED = 1024 }; /* elements buffered in the first-level cache before streaming stores */
+enum { SHORT_BYTES = 64, PACKED_BYTES = 8192 }; /* of a short row, and of those brought together */
 enum { X, Y, OUT, ARRAYS };
 
 typedef int32_t type_int32;
@@ -122,7 +123,8 @@ struct vectors {
     const void *a;
     uint64_t n;
     bool stream;
-    int axes; /* at least 1, the last first */
+    bool packs; /* rows are short, but adjoin in the result */
+    int axes;   /* at least 1, the last first */
     uint64_t sizes[DEVICE_AXES];
     int64_t steps[DEVICE_AXES][ARRAYS]; /* in elements */
 };
@@ -137,7 +139,7 @@ static void read_arguments(struct vectors *v, const struct cpu_kernel *kernel, v
         v->arrays[k] = (char *)(uintptr_t) * (const device_address *)arguments[k];
     v->n = *(const uint64_t *)arguments[3];
     v->a = arguments[4];
-    v->stream = false;
+    v->stream = v->packs = false;
     v->axes = count ? (int)count : 1;
     v->sizes[0] = v->n;
     for (int k = 0; k < ARRAYS; k++)
@@ -162,6 +164,63 @@ static void run_streamed(const struct vectors *v, const char *x, const char *y, 
     }
 }
 
+/* Rows of one element each, `stride` bytes apart, that is repeated; the surplus of a row is
+ * overwritten by the next. */
+#define SPREAD(size)                                                                     \
+    static void spread_##size(char *to, const char *from, uint64_t rows, uint64_t bytes, \
+                              int64_t stride) {                                          \
+        for (uint64_t row = 0; row < rows; row++, to += bytes, from += stride) {         \
+            const raw_##size item = *(const raw_##size *)from;                           \
+            raw_##size half[SHORT_BYTES / 2 / size];                                     \
+            for (int i = 0; i < SHORT_BYTES / 2 / size; i++)                             \
+                half[i] = item;                                                          \
+            memcpy(to, half, sizeof half);                                               \
+            if (bytes > sizeof half)                                                     \
+                memcpy(to + sizeof half, half, sizeof half);                             \
+        }                                                                                \
+    }
+SPREAD(4)
+SPREAD(8)
+
+/* Brings short rows of an operand together. */
+static void pack_rows(const struct vectors *v, int array, char *to, const char *from,
+                      uint64_t rows) {
+    const uint64_t size = v->loops->size, n = v->sizes[0], bytes = n * size;
+    const int64_t step = v->steps[0][array], stride = v->steps[1][array] * (int64_t)size;
+    uint64_t done = 0;
+    if (step == 0) {
+        (size == 4 ? spread_4 : spread_8)(to, from, rows, bytes, stride);
+        return;
+    }
+    if (step == 1 && stride > 0)
+        done = copy_short(from, from + (int64_t)(rows - 1) * stride + bytes, (uint64_t)stride, to,
+                          to + PACKED_BYTES + SHORT_BYTES, bytes, rows);
+    gather(to + done * bytes, from + (int64_t)done * stride, size, rows - done, n,
+           v->steps[1][array], step);
+}
+
+static void run_short(const struct vectors *v, char *const *from, uint64_t rows) {
+    _Alignas(CPU_LINE) char packed[OUT][PACKED_BYTES + SHORT_BYTES];
+    const uint64_t n = v->sizes[0], bytes = n * v->loops->size;
+    int64_t steps[ARRAYS] = {1, 1, 1};
+    for (uint64_t done = 0, count; done < rows; done += count) {
+        const char *in[OUT];
+        count = min_u64(rows - done, PACKED_BYTES / bytes);
+        for (int k = X; k <= Y; k++) {
+            const int64_t step = v->steps[0][k], stride = v->steps[1][k];
+            in[k] = from[k] + (int64_t)done * stride * (int64_t)v->loops->size;
+            if (step == 0 && stride == 0) {
+                steps[k] = 0;
+            } else if (step != 1 || stride != (int64_t)n) {
+                if (!done || stride)
+                    pack_rows(v, k, packed[k], in[k], count);
+                in[k] = packed[k];
+            }
+        }
+        v->row(in[X], in[Y], from[OUT] + done * bytes, steps, v->a, count * n);
+    }
+}
+
 /* The elements from `begin` on, row by row. */
 static void run_range(const struct vectors *v, uint64_t begin, uint64_t count) {
     uint64_t at[DEVICE_AXES], left = begin;
@@ -175,12 +234,20 @@ static void run_range(const struct vectors *v, uint64_t begin, uint64_t count) {
             from[k] += (int64_t)at[axis] * v->steps[axis][k] * size;
     }
     while (count) {
-        const uint64_t row = v->sizes[0] - at[0] < count ? v->sizes[0] - at[0] : count;
-        if (v->stream)
+        const uint64_t row = min_u64(v->sizes[0] - at[0], count);
+        const uint64_t whole = v->packs && !at[0] ? min_u64(v->sizes[1] - at[1], count / row) : 0;
+        if (whole)
+            run_short(v, from, whole);
+        else if (v->stream)
             run_streamed(v, from[X], from[Y], from[OUT], v->steps[0], row);
         else
             v->row(from[X], from[Y], from[OUT], v->steps[0], v->a, row);
-        count -= row;
+        count -= max_u64(whole, 1) * row;
+        if (whole > 1) { /* on to the last of them */
+            at[1] += whole - 1;
+            for (int k = 0; k < ARRAYS; k++)
+                from[k] += (int64_t)(whole - 1) * v->steps[1][k] * size;
+        }
         int64_t back = (int64_t)at[0];
         for (int axis = 0; count && axis + 1 < v->axes; axis++) {
             for (int k = 0; k < ARRAYS; k++)
@@ -232,6 +299,8 @@ static enum status cpu_vector_simd(struct device *device, const struct cpu_kerne
     struct vectors v;
     read_arguments(&v, kernel, arguments);
     v.row = v.loops->simd[cpu_isa()];
+    v.packs = v.axes > 1 && v.sizes[0] * v.loops->size <= SHORT_BYTES && v.steps[0][OUT] == 1 &&
+              v.steps[1][OUT] == (int64_t)v.sizes[0];
     v.stream = v.steps[0][OUT] == 1 && v.sizes[0] >= STREAMED && cpu_streams(v.n * v.loops->size);
     return cpu_team_run(device, threads_for(v.n, v.loops), (v.n + PART - 1) / PART, part_task, &v);
 }
