@@ -28,24 +28,33 @@ typedef struct __attribute__((may_alias, packed)) {
     uint64_t halves[2];
 } raw_16;
 
-#define GATHER(size)                                                                           \
-    CPU_INLINE void gather_by_##size(raw_##size *restrict to, const raw_##size *from,          \
-                                     uint64_t rows, uint64_t columns, int64_t stride,          \
-                                     int64_t step) {                                           \
-        for (uint64_t r = 0; r < rows; r++, from += stride, to += columns)                     \
-            for (uint64_t i = 0; i < columns; i++)                                             \
-                to[i] = from[(int64_t)i * step];                                               \
-    }                                                                                          \
-    CPU_INLINE void gather_##size(void *to, const void *from, uint64_t rows, uint64_t columns, \
-                                  int64_t stride, int64_t step) {                              \
-        if (step == 2) /* gcc vectorizes these steps */                                        \
-            gather_by_##size(to, from, rows, columns, stride, 2);                              \
-        else if (step == 3)                                                                    \
-            gather_by_##size(to, from, rows, columns, stride, 3);                              \
-        else if (step == 0)                                                                    \
-            gather_by_##size(to, from, rows, columns, stride, 0);                              \
-        else                                                                                   \
-            gather_by_##size(to, from, rows, columns, stride, step);                           \
+enum { STEPS_AHEAD = 64 }; /* that are prefetched, if each is in another cache line */
+
+#define GATHER(size)                                                                              \
+    CPU_INLINE void gather_by_##size(raw_##size *restrict to, const raw_##size *from,             \
+                                     uint64_t rows, uint64_t columns, int64_t stride,             \
+                                     int64_t step, const bool ahead) {                            \
+        const uintptr_t far = (uintptr_t)(STEPS_AHEAD * size * step);                             \
+        for (uint64_t r = 0; r < rows; r++, from += stride, to += columns)                        \
+            for (uint64_t i = 0; i < columns; i++) {                                              \
+                const raw_##size *item = from + (int64_t)i * step;                                \
+                if (ahead)                                                                        \
+                    __builtin_prefetch((const char *)((uintptr_t)item + far));                    \
+                to[i] = *item;                                                                    \
+            }                                                                                     \
+    }                                                                                             \
+    CPU_INLINE void gather_##size(void *to, const void *from, uint64_t rows, uint64_t columns,    \
+                                  int64_t stride, int64_t step) {                                 \
+        if (step == 2) /* gcc vectorizes these steps */                                           \
+            gather_by_##size(to, from, rows, columns, stride, 2, false);                          \
+        else if (step == 3)                                                                       \
+            gather_by_##size(to, from, rows, columns, stride, 3, false);                          \
+        else if (step == 0)                                                                       \
+            gather_by_##size(to, from, rows, columns, stride, 0, false);                          \
+        else if (columns >= STEPS_AHEAD && (step >= CPU_LINE / size || -step >= CPU_LINE / size)) \
+            gather_by_##size(to, from, rows, columns, stride, step, true);                        \
+        else                                                                                      \
+            gather_by_##size(to, from, rows, columns, stride, step, false);                       \
     }
 GATHER(1)
 GATHER(2)

@@ -306,11 +306,11 @@ static void prefetch_tile(const char *in, uint64_t row, uint64_t rows) {
         __builtin_prefetch(in + r * row);
 }
 
-/* The last vector of a row shorter than a line overlaps those before. */
+/* The last vector of a row shorter than two lines overlaps those before. */
 static void put(const struct blocks *blocks, char *out, const char *from, uint64_t bytes) {
     if (blocks->stream) {
         host_stream(out, from, bytes);
-    } else if (bytes < 8 || bytes >= HOST_LINE) {
+    } else if (bytes < 8 || bytes >= 2 * HOST_LINE) {
         memcpy(out, from, bytes);
     } else if (bytes < PATCH_SIDE) {
         memcpy(out, from, 8);
