@@ -579,7 +579,7 @@ def times_of(launch: Launch, gpu: GpuModel, cold: bool, compiled_code: bool = Tr
     rounds = max(1.0, blocks / (most * resident))
     busy = {name: each / blocks for name, each in work.clocks.items() if each}
     from_dram = work.dram_bytes
-    if not cold and counted.l2_sectors:
+    if not cold and counted.l2_sectors and row["l2_bytes"]:
         from_dram = min(from_dram, counted.l2_warm_dram_bytes)
     elif not cold and 0 < counted.dram_bytes <= FITTING * row["l2_bytes"]:
         from_dram = 0.0

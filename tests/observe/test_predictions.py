@@ -79,9 +79,10 @@ def test_without_the_caches_the_naive_product_is_missed_and_says_so():
     assert 8e3 * naive.seconds < 0.75 * 29.63 < 8e3 * naive.high and "caches" in naive.note
 
 
-def test_coalescing_of_the_g8x():
+@pytest.mark.parametrize("caches", [False, True])
+def test_coalescing_of_the_g8x(caches):
     n = 3 << 18  # a quarter of the deck's
-    with gpuopt.profile(device="sim:g80") as counted:
+    with gpuopt.profile(device="sim:g80", caches=caches) as counted:
         names = [row.name for row in gpuopt.experiments.coalescing(n, device="sim:g80").rows]
     launches = counted.predicted().launches
     first = FIGURES["g80"].launch
