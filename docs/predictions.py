@@ -180,7 +180,7 @@ FITTED = {
     "m2090": {"P": 2.0},  # a norm between sum and maximum
     "k40": {"TEXTURE_LINE": 2.0},  # as a line of the LSU
     "h200": {"BLOCK_START": 0.0},
-    "h100": {},
+    "h100": {"PARTIAL": timing.STORED},
 }
 # Measured on a GPU, or told of it by its deck.
 OWN = ("read", "copy", "launch", "filling", "queued")
