@@ -151,7 +151,8 @@ def compile(
     include : path or iterable of paths
         Folders of your own headers. Without it a source may include the headers of CUDA (such as
         ``cooperative_groups.h``, ``cuda_fp16.h``, ``mma.h``, ``cuda/std/atomic``, ``cuda/barrier``,
-        ``cub/block/block_reduce.cuh``) and the usual ones of C, as far as device code uses them.
+        ``cub/block/block_reduce.cuh``) and the usual ones of C and C++ (``stdint.h``,
+        ``type_traits``), as far as device code uses them.
     device : str, optional
         As in `load_ptx`: "sim", "sim:t4", "cuda", ...
     time_limit : float

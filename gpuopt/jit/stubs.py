@@ -64,8 +64,9 @@ _MATH = """
 _EMPTY = (
     *("cuda.h", "cuda_runtime.h", "cuda_runtime_api.h", "cuda_device_runtime_api.h"),
     *("device_launch_parameters.h", "device_functions.h", "stdio.h", "cstdio", "stdlib.h"),
-    *("cstdlib", "string.h", "cstring", "stddef.h", "cstddef", "assert.h", "cassert"),
+    *("cstdlib", "string.h", "cstring", "stddef.h", "cstddef", "assert.h", "cassert", "new"),
 )
+_STANDARD = ("array", "functional", "limits", "tuple", "type_traits", "utility")
 
 
 def _guarded(text: str) -> str:
@@ -84,5 +85,9 @@ _TEXTS = (
     | dict.fromkeys(("limits.h", "climits"), _LIMITS)
     | dict.fromkeys(("float.h", "cfloat"), _FLOAT)
     | dict.fromkeys(("math.h", "cmath"), _MATH)
+    | {
+        name: f"#include <cuda/std/{name}>\nnamespace std {{ using namespace cuda::std; }}"
+        for name in _STANDARD
+    }
 )
 STUBS = {name: _guarded(text) for name, text in _TEXTS.items()}

@@ -73,6 +73,17 @@ def test_a_kernel_that_does_not_end_is_ended(name, limit):
         gpuopt.check(kernel, 3, 64, *arguments, **limit)
 
 
+def test_a_loop_that_runs_past_an_array_for_ever_is_told_as_that():
+    kernel = kernel_of(
+        ".reg .b64 %a; .reg .b32 %r; ld.param.u64 %a, [p]; mov.u32 %r, 7;\n"
+        "L: st.global.u32 [%a], %r; add.u64 %a, %a, 4;\nbra L;",
+        OUT,
+    )
+    found = gpuopt.check(kernel, 1, 1, np.zeros(8, np.uint32), time_limit=0.3)
+    assert [each.kind for each in found] == ["out of bounds", "does not end"]
+    assert found[0].element == 8
+
+
 @pytest.mark.parametrize("name", ENDLESS)
 def test_without_a_limit_it_is_ended_when_no_warp_ends_any_more(name, monkeypatch):
     assert 0 < checks.IDLE_SECONDS < 60
