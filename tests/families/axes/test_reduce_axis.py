@@ -471,6 +471,7 @@ def rows_and_columns(n):
     yield (n,), 0  # one row
     yield (5, n), 1  # rows; short ones side by side
     yield (n, 3), 0  # columns, many rows of which are taken together
+    yield (60, n, 5), 1  # a few columns, short ones beside those of other rows
     yield (2, n, 70), 1  # columns, row by row
     yield (n, 600), 0  # more of them than a tile
 

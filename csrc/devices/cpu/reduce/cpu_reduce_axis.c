@@ -41,6 +41,7 @@ RUNG(-1, "team", "cpu_reduce_axis_team",
 enum {
     SIDE = 4,                  /* axes on either side of the reduced one */
     KEPT_MOST = LANES,         /* results of a slab's row */
+    FEW_COLUMNS = 8,           /* each row of which costs more than to gather them */
     FEW_BYTES = 16,            /* of columns that are searched one by one */
     LONG_AXIS = 64,            /* columns that are worth a tile of their own */
     FOLDED = 64,               /* columns for which rows are joined, */
@@ -459,13 +460,15 @@ static void set_shape(struct job *job, const struct device_axes *outer,
         job->inner = 1;
         job->outer_axes = *inner;
         append_axes(&job->outer_axes, outer, 0);
-    } else if (job->inner == 1 && job->outer > 1 &&
-               job->reduced <= job->functions->core->short_row) {
+    } else if (job->inner <= (job->functions->core->has_index ? FEW_COLUMNS : 1) &&
+               job->outer > 1 && job->reduced <= job->functions->core->short_row) {
         /* Short rows are processed as columns: many of them at a time. */
-        job->inner = job->outer;
+        if (job->inner > 1)
+            job->inner_axes = *inner;
+        append_axes(&job->inner_axes, outer, 0);
+        job->inner *= job->outer;
         job->outer = 1;
-        job->inner_axes = *outer;
-        job->inner_stride = outer->steps[0];
+        job->inner_stride = job->inner_axes.steps[0];
     } else {
         job->outer_axes = *outer;
         job->inner_axes = *inner;
