@@ -5,7 +5,7 @@ A sanitizer sees the code of each dtype and rung in several tests; the suite wit
 
 import pytest
 
-MOST = 24  # of one test
+MOST = 12  # of one test
 
 
 @pytest.hookimpl(trylast=True)

@@ -29,8 +29,8 @@ enum status ops_bench_open(struct ops_bench *bench, struct ops_queue *queue,
     bench->stride += aligned(call->output_bytes);
     const uint64_t caches = COLD_CACHES * queue->info.cache_bytes;
     bench->copies = (caches > COLD_LEAST ? caches : COLD_LEAST) / bench->stride;
-    if (bench->copies == 0)
-        bench->copies = 1;
+    if (bench->copies == 0 || !(queue->device->capabilities & DEVICE_TIMER))
+        bench->copies = 1; /* nothing is timed there */
     enum status status = ops->alloc(queue->device, bench->copies * bench->stride, &bench->data);
     device_address at = bench->data;
     for (unsigned i = 0; i < call->input_count; i++) {

@@ -256,6 +256,8 @@ NARROW = [
 def test_narrow_matrices(device, variant, dtype, shape, axes, rng):
     if variant == "serial":
         pytest.skip("takes too long")
+    if device == "sim" and NARROW.index((dtype, shape, axes)) % 2:
+        pytest.skip("takes seconds: every second one is enough beside the other devices")
     array = bytes_of(rng, dtype, shape)
     got = gpuopt.transpose(array, axes, variant=variant, device=device)
     assert same(got, permuted(array, axes))

@@ -22,6 +22,10 @@ FORBIDDEN = re.compile(
 )
 TILES_OF_1024 = {"shared"}  # deck D2's tile of 32 x 32, a thread an element, for a Fermi
 every_preset = pytest.mark.parametrize("preset", PRESETS)
+GENERATIONS = {  # one preset for each way to serve memory
+    (gpu.compute_capability.split(".")[0], gpu.coalescing): name
+    for name, gpu in models.GPUS.items()
+}
 every_family = pytest.mark.parametrize("family", FAMILIES)
 
 
@@ -55,7 +59,7 @@ def test_default_block_is_one_that_the_gpu_allows(preset):
             gpuopt.transpose(x, variant="2d", block=1024, device=f"sim:{preset}")
 
 
-@every_preset
+@pytest.mark.parametrize("preset", GENERATIONS.values())
 @every_family
 def test_a_rung_is_traced_and_profiled(preset, family):
     device = f"sim:{preset}"
