@@ -295,7 +295,8 @@ def predict_launches(
         )
         key = launch.kernel, launch.grid, launch.block
         samples.setdefault(key, launch.sample)
-        launch = replace(launch, sample=samples[key])
+        if not launch.sample:
+            launch = replace(launch, sample=samples[key])
         if not launch.sample or not launch.statements:
             raise ValueError(
                 f"predicted: the launch of {launch.kernel:.60} has no recorded statements; predict "
