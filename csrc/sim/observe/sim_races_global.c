@@ -328,11 +328,18 @@ GLOBAL_ROW(global_write_wide, __attribute__((target("avx2"))), 1)
 #define global_write_wide global_write_plain
 #endif
 
+/* Words from a row to the one whose cells are fetched meanwhile: the next warps' accesses mostly
+ * follow this one's. */
+#define AHEAD 256u
+
 static int global_row(const struct view *v, struct sim_region *region, uint64_t word,
                       struct row row) {
     const int wide = v->w->run->wide;
     const uint32_t words = row.words, first = row.lane;
     for (uint32_t at = 0; at < words; at += SIM_LANES, word += SIM_LANES) {
+        for (uint64_t i = word + AHEAD; i < word + AHEAD + SIM_LANES && i < region->bytes / 4;
+             i += 8)
+            __builtin_prefetch(region->cells + i, 1);
         row.words = words - at < SIM_LANES ? words - at : SIM_LANES;
         row.lane = first + (at >> row.down);
         uint32_t left = (v->writes ? (wide ? global_write_wide : global_write_plain)
@@ -420,6 +427,11 @@ static inline int global_usual_slot(const struct view *v, const struct sim_regio
 
 static int global_lanes(const struct view *v, uint32_t mask) {
     const struct sim_access *a = v->a;
+    for (uint32_t m = a->region && a->region->cells ? mask : 0; m; m &= m - 1) {
+        const uint64_t word = (a->address[__builtin_ctz(m)] - a->region->base) / 4;
+        __builtin_prefetch(&a->region->cells[word], 1);
+        __builtin_prefetch(&a->region->pcs[word], 1);
+    }
     for (uint32_t m = mask; m; m &= m - 1) {
         const uint32_t lane = (uint32_t)__builtin_ctz(m);
         const uint64_t address = a->address[lane];
