@@ -25,6 +25,28 @@ template <class T> struct wrapping { using type = T; };
 template <> struct wrapping<int32> { using type = uint32_t; };
 template <> struct wrapping<int64> { using type = uint64; };
 
+// The lesser and the greater of two, for floats IEEE 754-2019's minimum and maximum, as on the cpu:
+// a NaN wins, and -0 is less than +0. Integer instructions tell zeros of float64 apart, since few
+// GPUs have as many units for float64. `|` makes no branches, unlike `||`.
+template <class T> __device__ inline T lesser(T a, T b) { return a < b ? a : b; }
+template <class T> __device__ inline T greater(T a, T b) { return a > b ? a : b; }
+template <> __device__ inline float32 lesser(float32 a, float32 b) {
+    return (a != a) | (b != b) ? __int_as_float(0x7fffffff) : fminf(a, b);
+}
+template <> __device__ inline float32 greater(float32 a, float32 b) {
+    return (a != a) | (b != b) ? __int_as_float(0x7fffffff) : fmaxf(a, b);
+}
+__device__ inline bool are_zeros(float64 negative, float64 positive) { // of these signs
+    const int64 first = __double_as_longlong(negative), other = __double_as_longlong(positive);
+    return ((first ^ INT64_MIN) | other) == 0;
+}
+template <> __device__ inline float64 lesser(float64 a, float64 b) {
+    return (a < b) | (a != a) | are_zeros(a, b) ? a : b;
+}
+template <> __device__ inline float64 greater(float64 a, float64 b) {
+    return (a > b) | (a != a) | are_zeros(b, a) ? a : b;
+}
+
 // The block's dynamic shared memory.
 template <class T> __device__ inline T *shared_memory() {
     extern __shared__ __align__(16) unsigned char shared_bytes[];

@@ -43,14 +43,13 @@ struct op_prod {
         return T(W(a) * W(b));
     }
 };
-// A NaN on either side wins, as in NumPy: (a != a) keeps a's, and a false comparison b's.
 struct op_min {
     template <class T> static __device__ T identity() { return limits<T>::highest(); }
-    template <class T> static __device__ T apply(T a, T b) { return a < b || a != a ? a : b; }
+    template <class T> static __device__ T apply(T a, T b) { return lesser(a, b); }
 };
 struct op_max {
     template <class T> static __device__ T identity() { return limits<T>::lowest(); }
-    template <class T> static __device__ T apply(T a, T b) { return a > b || a != a ? a : b; }
+    template <class T> static __device__ T apply(T a, T b) { return greater(a, b); }
 };
 struct op_and {
     template <class T> static __device__ T identity() { return T(sizeof(T) == 1 ? 1 : -1); }

@@ -123,10 +123,9 @@ template <class In, class Out> struct op_bits {
     __device__ Acc again(Raw raw) const { return load(raw, 0); }
     __device__ In neutral() const { return raw(identity()); }
 };
-// A NaN on either side wins, as in NumPy: (a != a) keeps a's, and a false comparison b's.
-template <class V> __device__ V smaller(V a, V b) { return a < b || a != a ? a : b; }
+using ::lesser;
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
-template <> __device__ float32 smaller(float32 a, float32 b) {
+__device__ inline float32 lesser(float32 a, float32 b) {
     float32 value;
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(value) : "f"(a), "f"(b));
     return value;
@@ -138,7 +137,7 @@ template <class In, class Out> struct op_min {
     settings s;
     static __device__ Acc identity() { return compared<In>::highest(); }
     __device__ Acc load(In item, int64) const { return compared<In>::of(keyed(item, s.key)); }
-    __device__ Acc apply(Acc a, Acc b) const { return smaller(a, b); }
+    __device__ Acc apply(Acc a, Acc b) const { return lesser(a, b); }
     __device__ Raw raw(Acc a) const { return keyed(compared<In>::back(a), s.key); }
     __device__ Acc again(Raw raw) const { return load(raw, 0); }
     __device__ In neutral() const { return raw(identity()); }

@@ -271,7 +271,8 @@ template <class In> __device__ __noinline__ uint32_t least_floats(uint32_t a, ui
     for (unsigned shift = 0; shift < 32; shift += 16) {
         const In one = {uint16_t(a >> shift)}, other = {uint16_t(b >> shift)};
         const float32 x = widened(one), y = widened(other);
-        least |= uint32_t((x < y || x != x ? one : other).bits) << shift;
+        const bool first = x < y || x != x || (x == y && one.bits >> 15 != 0);
+        least |= uint32_t((first ? one : other).bits) << shift;
     }
     return least;
 }

@@ -180,7 +180,7 @@ template <class In> __device__ int32 least_of(const vec<In> &one, uint32_t keys)
 #pragma unroll
         for (unsigned i = 1; i < 4; i++) {
             other.word = words[i];
-            least.item = smaller(least.item, other.item);
+            least.item = lesser(least.item, other.item);
         }
         return int32(ordered_words<In>::of(least.word));
     } else {
