@@ -72,7 +72,7 @@ PyArray_Descr *py_descr(enum dtype dtype) {
 }
 
 /* If numpy.ma was never imported, nothing is masked; importing it here would take milliseconds. */
-static int is_masked(struct py_state *state, PyObject *object) {
+int py_is_masked(struct py_state *state, PyObject *object) {
     if (PyArray_CheckExact(object) || !PyArray_Check(object))
         return 0;
     if (!state->masked_array) {
@@ -90,7 +90,7 @@ static int is_masked(struct py_state *state, PyObject *object) {
 
 int py_array_in(struct py_state *state, PyObject *object, struct py_array_in *in) {
     memset(in, 0, sizeof *in);
-    const int masked = is_masked(state, object);
+    const int masked = py_is_masked(state, object);
     if (masked < 0)
         return -1;
     if (masked) {
@@ -227,6 +227,13 @@ int py_array_source(struct py_array_in *in, enum dtype dtype, bool boxes) {
             in->source.box = &in->box;
             return 0;
         }
+    }
+    if (PyArray_NDIM(in->array) == 0) { /* NumPy converts it at once, and would warn */
+        PyObject *vector = PyArray_Ravel(in->array, NPY_CORDER);
+        if (!vector)
+            return -1;
+        Py_DECREF((PyObject *)in->array);
+        in->array = (PyArrayObject *)vector;
     }
     PyArray_Descr *descr = py_descr(dtype);
     if (!descr)

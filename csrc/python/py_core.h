@@ -120,6 +120,7 @@ struct py_array_in {
     int needs_python;
 };
 
+int py_is_masked(struct py_state *state, PyObject *object); /* -1 with an exception */
 /* Accepts whatever numpy.asarray accepts, if gpuopt has its dtype. */
 int py_array_in(struct py_state *state, PyObject *object, struct py_array_in *in);
 /* Sets `source` to the array's elements as `dtype`, converted on reading where that differs; as a

@@ -178,13 +178,39 @@ static PyObject *checked(PyObject *initial, PyArray_Descr *descr) {
     return number;
 }
 
-/* Converts `initial` to an element of the dtype, as NumPy does. */
-static PyObject *initial_as(PyObject *initial, PyArray_Descr *descr) {
-    PyObject *number = checked(initial, descr), *array = NULL;
-    if (number) {
-        Py_INCREF((PyObject *)descr);
-        array = PyArray_FromAny(number, descr, 0, 0, NPY_ARRAY_FORCECAST, NULL);
+/* Converts a number to an element of the dtype; a floating-point one without warnings. */
+static PyObject *element_of(struct py_state *state, PyObject *number, PyArray_Descr *descr) {
+    const bool to_complex = PyTypeNum_ISCOMPLEX(descr->type_num);
+    PyObject *given = NULL, *array = NULL;
+    if (to_complex || PyTypeNum_ISFLOAT(descr->type_num)) {
+        given = PyArray_FROM_O(number);
+        if (!given)
+            return NULL;
     }
+    Py_INCREF((PyObject *)descr);
+    if (!given || PyArray_NDIM((PyArrayObject *)given) > 0 ||
+        (PyArray_ISCOMPLEX((PyArrayObject *)given) && !to_complex)) {
+        array = PyArray_FromAny(number, descr, 0, 0, NPY_ARRAY_FORCECAST, NULL);
+    } else {
+        array = PyArray_NewFromDescr(&PyArray_Type, descr, 0, NULL, NULL, NULL, 0, NULL);
+        if (array && py_copy(state, (PyArrayObject *)array, (PyArrayObject *)given))
+            Py_CLEAR(array);
+    }
+    Py_XDECREF(given);
+    return array;
+}
+
+/* Converts `initial` to an element of the dtype, as NumPy does. */
+static PyObject *initial_as(struct py_state *state, PyObject *initial, PyArray_Descr *descr) {
+    const int masked = py_is_masked(state, initial);
+    if (masked) {
+        if (masked > 0)
+            PyErr_SetString(PyExc_TypeError, "initial: must be a number, not a masked value");
+        return NULL;
+    }
+    PyObject *number = checked(initial, descr), *array = NULL;
+    if (number)
+        array = element_of(state, number, descr);
     Py_XDECREF(number);
     if (!array && PyErr_ExceptionMatches(PyExc_OverflowError)) {
         PyErr_Clear();
@@ -200,23 +226,32 @@ static PyObject *initial_as(PyObject *initial, PyArray_Descr *descr) {
     return array;
 }
 
-static PyObject *initial_0d(PyObject *initial, enum dtype result) {
+static PyObject *initial_0d(struct py_state *state, PyObject *initial, enum dtype result) {
     PyArray_Descr *descr = py_descr(result);
-    PyObject *array = descr ? initial_as(initial, descr) : NULL;
+    PyObject *array = descr ? initial_as(state, initial, descr) : NULL;
     Py_XDECREF((PyObject *)descr);
     return array;
 }
 
 PyObject *py_initial(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-    (void)module;
     PyArray_Descr *descr = NULL;
     if (count != 2 || !PyArray_DescrConverter(arguments[1], &descr)) {
         PyErr_SetString(PyExc_TypeError, "initial() takes a value and a dtype");
         return NULL;
     }
-    PyObject *array = initial_as(arguments[0], descr);
+    PyObject *array = initial_as(py_state_of(module), arguments[0], descr);
     Py_DECREF((PyObject *)descr);
     return array;
+}
+
+/* Returns the lesser or the greater of two zeros, where -0 is less than +0; NULL for others. */
+static PyObject *zero_of(enum py_operation operation, PyObject *a, PyObject *b) {
+    if (operation != PY_OP_min && operation != PY_OP_max)
+        return NULL;
+    const double x = PyFloat_AsDouble(a), y = PyFloat_AsDouble(b);
+    if (x != 0 || y != 0)
+        return NULL;
+    return Py_NewRef((signbit(x) != 0) == (operation == PY_OP_min) ? a : b);
 }
 
 /* Computes initial op value in the accumulator's dtype (a product of bools, which ran as `and`, in
@@ -225,10 +260,12 @@ PyObject *py_with_initial(struct py_state *state, enum py_operation operation, P
                           enum dtype accumulator, enum dtype result, const void *value) {
     const enum dtype common = accumulator == DTYPE_bool ? result : accumulator;
     const float_state before = float_state_enter();
-    PyObject *left = cast_0d(state, initial_0d(initial, result), common);
+    PyObject *left = cast_0d(state, initial_0d(state, initial, result), common);
     PyObject *right = cast_0d(state, array_0d(accumulator, value), common);
     PyObject *pair = left && right ? PyTuple_Pack(2, left, right) : NULL;
-    PyObject *combined = pair ? py_quietly(state, state->ufuncs[operation], pair, NULL) : NULL;
+    PyObject *combined = pair ? zero_of(operation, left, right) : NULL;
+    if (pair && !combined)
+        combined = py_quietly(state, state->ufuncs[operation], pair, NULL);
     PyObject *array = combined ? PyArray_FROM_O(combined) : NULL;
     Py_XDECREF(left);
     Py_XDECREF(right);
@@ -242,7 +279,7 @@ PyObject *py_with_initial(struct py_state *state, enum py_operation operation, P
 PyObject *py_of_nothing(struct py_state *state, enum py_operation operation, PyObject *initial,
                         enum dtype result) {
     if (py_given(initial))
-        return initial_0d(initial, result);
+        return initial_0d(state, initial, result);
     const char *text = py_rules[operation].identity;
     if (initial || !*text) {
         PyErr_Format(

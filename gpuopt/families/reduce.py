@@ -233,7 +233,12 @@ def reduce(
 
     Notes
     -----
-    Results are bitwise equal from run to run. On the cpu float16 and float32 accumulate in float64,
+    Results are bitwise equal from run to run. "min" and "max" of zeros follow IEEE 754-2019 on
+    every device: -0 is less than +0. NumPy's sign depends on the width of its vectors. A product
+    that overflows on the way and meets a zero is NaN or zero, depending on the order, as in NumPy;
+    those of float16 and float32 overflow later than NumPy's.
+
+    On the cpu float16 and float32 accumulate in float64,
     in a tree whose shape depends on the number of elements only: every rung, instruction set and
     number of threads returns the same bits. No function and no device issues NumPy's
     RuntimeWarnings: a result that overflows becomes infinite, the mean of an empty array NaN. Along

@@ -297,6 +297,15 @@ def first_of(initial: Any, result: np.dtype) -> np.ndarray:
     return _core.initial(initial, result)
 
 
+def join(op: str, first: Any, other: Any) -> Any:
+    """Combine results of an operation with a ufunc; -0 is less than +0, as on every device."""
+    found = UFUNCS[op](first, other)
+    if op not in ("min", "max") or kind_of(found.dtype) != "f":
+        return found
+    zero = first + other if op == "max" else -(-first - other)
+    return np.where((first == 0) & (other == 0), zero, found)
+
+
 def keeps_sign(initial: Any) -> bool:
     """Return whether a sum with this `initial` of negative zeros is a negative zero."""
     if initial is None:
@@ -320,10 +329,11 @@ def from_the_start(
         some = (results == 0) | ~np.isfinite(results)
         if not some.any() or not array.size:
             return found
-        wide = np.complex128 if results.dtype.kind == "c" else np.float64
-        # Not all at once: only a product in order is NumPy's.
+        # In order, as NumPy does, and from values of the result's dtype.
+        wide, narrow = with_initial(op, results.dtype), array.astype(results.dtype, copy=False)
+        first = first_of(initial, results.dtype).astype(wide)[()]
         again = np.multiply.reduce(
-            array.astype(wide, copy=False), axes, keepdims=keepdims, initial=initial
+            narrow.astype(wide, copy=False), axes, keepdims=keepdims, initial=first
         ).astype(results.dtype)
     elif op == "sum" and results.dtype.kind == array.dtype.kind == "f":
         if not keeps_sign(initial):
@@ -347,13 +357,13 @@ def of_nothing(op: str, shape: tuple[int, ...], result: np.dtype, initial: Any) 
         raise ValueError(f"array: attempt to get {op} of an empty sequence")
     if op == "mean":
         return np.full(shape, np.nan if kind_of(result) in "fc" else 0, result)
-    if op not in IDENTITIES or initial is None:
-        if initial is ... or initial is None:
-            raise ValueError(
-                f"zero-size array to reduction operation {UFUNCS[op].__name__} which has no "
-                "identity; pass initial="
-            )
+    if initial is not ... and initial is not None:
         return np.full(shape, first_of(initial, result), result)
+    if op not in IDENTITIES or initial is None:
+        raise ValueError(
+            f"zero-size array to reduction operation {UFUNCS[op].__name__} which has no "
+            "identity; pass initial="
+        )
     return np.full(shape, np.array(IDENTITIES[op]).astype(result), result)
 
 
@@ -419,16 +429,16 @@ def reduce_axis(
     if out is not None:
         check_out(out, shape, op, dtype, result)
     check_kind(op, computed_on(op, array.dtype, result))
+    starts = initial is not ... and initial is not None
+    first = first_of(initial, result) if starts else None
     if array.size == 0:
         empty = math.prod(array.shape[k] for k in axes) == 0
         found = of_nothing(op, kept, result, initial) if empty else np.empty(kept, result)
     else:
-        wide = result if initial is ... or initial is None else with_initial(op, result)
+        wide = with_initial(op, result) if starts else result
         found = _reduced(array, op, axes, result, wide, (variant, block, device))
-    if initial is not ... and initial is not None:
-        with np.errstate(all="ignore"):
-            first = first_of(initial, result).astype(found.dtype)
-            found = UFUNCS[op](first, found).astype(result, copy=False)
+        if first is not None:
+            found = join(op, first.astype(wide), found).astype(result, copy=False)
     found = np.asarray(found).reshape(shape)
     if out is None:
         return found if found.ndim else found[()]

@@ -19,7 +19,14 @@ from gpuopt.arrays.device_array import DeviceArray
 from gpuopt.arrays.dtypes import kind_of
 from gpuopt.families.axis_plan import PLACES
 from gpuopt.families.reduce import reduce
-from gpuopt.families.reduce_axis import axes_of, check_op, first_of, of_nothing, with_initial
+from gpuopt.families.reduce_axis import (
+    axes_of,
+    check_op,
+    first_of,
+    join,
+    of_nothing,
+    with_initial,
+)
 from gpuopt.families.vectors import saxpy
 from gpuopt.scale.links import Move, exchange, reshaped
 from gpuopt.util.float_state import in_default_float_state
@@ -27,19 +34,7 @@ from gpuopt.util.float_state import in_default_float_state
 PART_BYTES = 8  # of a part of a result
 _WIDE = 512  # columns; wider rows are added in one order in any layout
 
-_JOINS = {
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "any": np.logical_or,
-    "all": np.logical_and,
-    "prod": np.multiply,
-    "count": np.add,
-    "sum": np.add,
-    "mean": np.add,
-}
+_JOINS = {"any": np.logical_or, "all": np.logical_and, "count": np.add, "mean": np.add}
 
 
 @dataclass(frozen=True)
@@ -320,8 +315,10 @@ class Reduction:
                 found = _earlier(self.op, found, each)
             elif self._pairs:
                 found = _pair_sum(found, each)
-            else:
+            elif self.op in _JOINS:
                 found = Part(_JOINS[self.op](found.values, each.values))
+            else:
+                found = Part(join(self.op, found.values, each.values))
         return found
 
     def _finished(self, part: Part, *, keep: bool = False) -> Any:
@@ -330,7 +327,7 @@ class Reduction:
             part = Part(of_nothing(self.op, shape, self.result, ...))
         elif part.values is None:
             part = Part(of_nothing(self.op, shape, self._wide, self.initial))
-        if self.initial is not ... and self.initial is not None:
+        elif self.initial is not ... and self.initial is not None:
             first = first_of(self.initial, with_initial(self.op, self.result)).astype(self._wide)
             part = self._joined((Part(first[()]), part))  # CuPy accepts scalars
         values = part.values

@@ -17,7 +17,10 @@ CPU_COMPACT
 #define PASTED(a, b) PASTED_(a, b)
 
 #define LOAD(x) ((ITEM)((x) ^ (ITEM)key))
+#define LESSER(a, b) ((b) < (a) ? (b) : (a))
+#define LEAST(value, in, n) (value)
 #define IS_NAN(x) false
+#define NOT_A_NUMBER 0
 #define EITHER_NAN(x, y) false
 #define EXACT true
 
@@ -71,14 +74,20 @@ enum { WIDER = 2 }; /* times as many lanes, for longer rows */
 #include "cpu_axis_least_template.h"
 
 #undef LOAD
+#undef LESSER
+#undef LEAST
 #undef IS_NAN
+#undef NOT_A_NUMBER
 #undef EITHER_NAN
 #undef EXACT
 #define IS_NAN(x) ((x) != (x))
+#define NOT_A_NUMBER __builtin_nanf("")
 #define EITHER_NAN(x, y) __builtin_isunordered(x, y)
 #define EXACT false
 
 #define LOAD(x) keyed_float32(x, key)
+#define LESSER(a, b) lesser_float32(a, b)
+#define LEAST(value, in, n) zero_float32(value, in, n, key)
 #define TYPE float32
 #define ITEM_TYPE float
 #define INDEX int32_t
@@ -87,7 +96,11 @@ enum { WIDER = 2 }; /* times as many lanes, for longer rows */
 #include "cpu_axis_least_template.h"
 
 #undef LOAD
+#undef LESSER
+#undef LEAST
 #define LOAD(x) keyed_float64(x, key)
+#define LESSER(a, b) lesser_float64(a, b)
+#define LEAST(value, in, n) zero_float64(value, in, n, key)
 #define TYPE float64
 #define ITEM_TYPE double
 #define INDEX int64_t

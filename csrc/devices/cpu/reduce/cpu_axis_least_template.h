@@ -6,16 +6,10 @@
  *   ENDS(x)   whether x is final: the least integer, or a NaN
  * and, once for all integers and once for all floats,
  *   IS_NAN(x), EITHER_NAN(x, y), EXACT (equal elements are identical), LOAD(x) (an element in the
- *   order of `key`).
+ *   order of `key`), LESSER(a, b), LEAST(value, in, n) (the lesser of n elements by comparisons,
+ *   with its sign).
  */
 #define FOR(function) PASTED(function, TYPE)
-
-/* A NaN on either side wins: a comparison with one in `a` keeps it, and one in `b` is selected. Two
- * steps, each of which is a blend: gcc vectorizes chains of them. */
-CPU_INLINE ITEM_TYPE FOR(lesser)(ITEM_TYPE a, ITEM_TYPE b) {
-    const ITEM_TYPE less = b < a ? b : a;
-    return IS_NAN(b) ? b : less;
-}
 
 static bool FOR(settled_min)(const void *value, uint64_t n, uint64_t finish) {
     (void)n, (void)finish;
@@ -26,14 +20,16 @@ static bool FOR(settled_min)(const void *value, uint64_t n, uint64_t finish) {
 #define ITEM ITEM_TYPE
 #define NARROW ITEM_TYPE
 #define VALUE ITEM_TYPE
-#define APPLY(a, b) PASTED(lesser, TYPE)(a, b)
+#define APPLY(a, b) LESSER(a, b)
 #define IDENTITY HIGHEST
 #define MANY (MANY_BYTES / (int)sizeof(ITEM))
 #define QUICK(a, b) ((b) < (a) ? (b) : (a))
 #define SLOW(x) IS_NAN(x)
+#define VALUE_OF(value, in, n) LEAST(value, in, n)
 #define ROW_SHORT (EXACT ? SHORT_ROW : (int)MANY - 1)
 #define SETTLED PASTED(settled_min, TYPE)
 #define STAYS(value) IS_NAN(value)
+#define FINAL(value) (IS_NAN(value) ? LOAD(NOT_A_NUMBER) : (value))
 #define ANY_ORDER EXACT
 #define FIRST_ALONE true
 #include "cpu_axis_template.h"

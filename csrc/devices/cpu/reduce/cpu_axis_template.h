@@ -14,11 +14,13 @@
  *   STAYS(value)        no other value changes it: the first NaN, so that a chunk's result does
  *                       not depend on skipped chunks
  *   SETTLED             a function, as in struct axis_core
+ *   FINAL(value)        the value of a run, which has a slow element or is short; it may use `key`
  *   ROW_SHORT           elements of a row that is processed as columns, at most
  *   FIRST_ALONE         a first element need not be combined with the identity
  *   OWN_TILE            tile_<NAME>() is defined before the include
  *   QUICK(a, b)         for operations where an element may count twice: COMBINE, except where an
- *   SLOW(x)             element is slow: a run that has one is reduced again by COMBINE
+ *   SLOW(x)             element is slow: a run that has one is reduced again by COMBINE;
+ *   VALUE_OF(value, in, n)  QUICK's result with a zero's sign
  */
 #define JOINED_(a, b) a##_##b
 #define JOINED(a, b) JOINED_(a, b)
@@ -34,6 +36,9 @@
 #endif
 #ifndef ROW_SHORT
 #define ROW_SHORT SHORT_ROW
+#endif
+#ifndef FINAL
+#define FINAL(value) (value)
 #endif
 #ifndef SETTLED
 #define SETTLED NULL
@@ -76,7 +81,7 @@ CPU_INLINE bool OF(quick)(const ITEM *in, uint64_t n, bool ahead, int64_t key, V
     for (int half = MANY / 2; half > 0; half /= 2)
         for (int lane = 0; lane < half; lane++)
             lanes[lane] = QUICK(lanes[lane], lanes[lane + half]);
-    *result = lanes[0];
+    *result = VALUE_OF(lanes[0], in, n);
     return !any;
 }
 #endif
@@ -134,12 +139,12 @@ CPU_INLINE void OF(leaf)(const ITEM *in, uint64_t n, uint64_t kept, bool ahead, 
         VALUE all = IDENTITY;
         for (int lane = 0; lane < LANES; lane++)
             all = APPLY(all, wide[lane]);
-        *result = all;
+        *result = FINAL(all);
     } else {
         for (int half = LANES / 2; half > 0; half /= 2)
             for (int lane = 0; lane < half; lane++)
                 wide[lane] = APPLY(wide[lane], wide[lane + half]);
-        *result = wide[0];
+        *result = FINAL(wide[0]);
     }
 }
 
@@ -313,7 +318,7 @@ static void OF(apply)(void *a, const void *b, uint64_t count, int64_t mask) {
     (void)mask;
     for (; count > 0; count--, left++, right++)
         if (!STAYS(*left))
-            *left = APPLY(*left, *right);
+            *left = STAYS(*right) ? *right : APPLY(*left, *right);
 }
 
 const struct axis_core OF(axis) = {
@@ -337,11 +342,13 @@ const struct axis_core OF(axis) = {
 #undef ANY_ORDER
 #undef FIRST_ALONE
 #undef STAYS
+#undef FINAL
 #undef SETTLED
 #undef OWN_TILE
 #undef ROW_SHORT
 #undef QUICK
 #undef SLOW
+#undef VALUE_OF
 #undef OF
 #undef JOINED
 #undef JOINED_

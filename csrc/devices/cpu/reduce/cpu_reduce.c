@@ -204,7 +204,8 @@ struct functions;
             wide[lane] = (type_##acc)lanes[lane];                                                 \
         for (int half = MANY / 2; half > 0; half /= 2)                                            \
             for (int lane = 0; lane < half; lane++)                                               \
-                wide[lane] = APPLY_##op(acc, wide[lane], wide[lane + half]);                      \
+                wide[lane] = FOLD_##op(acc, wide[lane], wide[lane + half]);                       \
+        wide[0] = VALUE_OF_##op(items, wide[0], in, n);                                           \
         *(type_##acc *)out = BACK_##op(acc, wide[0]);                                             \
     }                                                                                             \
     CHUNKS(op, items)

@@ -56,10 +56,18 @@ static inline struct complex_double complex_sum(struct complex_double a, struct 
 
 #define APPLY_sum(acc, a, b) SUM_##acc(a, b)
 #define APPLY_prod(acc, a, b) PROD_##acc(a, b)
-/* A NaN on either side wins, as in NumPy: a comparison with one in `a` keeps it, and one in `b` is
- * selected. Two selections and no `||`, so that gcc makes a minimum and a blend of it. */
-#define APPLY_min(acc, a, b) ((b) != (b) ? (b) : (b) < (a) ? (b) : (a))
-#define APPLY_max(acc, a, b) ((b) != (b) ? (b) : (b) > (a) ? (b) : (a))
+/* clang-format off */
+#define APPLY_min(acc, a, b)         \
+    _Generic((type_##acc)0,          \
+        float: least_float32(a, b),  \
+        double: least_float64(a, b), \
+        default: (b) < (a) ? (b) : (a))
+#define APPLY_max(acc, a, b)                 \
+    _Generic((type_##acc)0,                  \
+        float: greatest_float32(a, b),       \
+        double: greatest_float64(a, b),      \
+        default: (b) > (a) ? (b) : (a))
+/* clang-format on */
 #define APPLY_and(acc, a, b) ((type_##acc)((a) & (b)))
 #define APPLY_or(acc, a, b) ((type_##acc)((a) | (b)))
 #define APPLY_xor(acc, a, b) ((type_##acc)((a) ^ (b)))
@@ -76,7 +84,9 @@ typedef int32_t narrow_int16;
 typedef int64_t narrow_int32;
 typedef uint64_t narrow_int64; /* wraps */
 #define COMBINE_sum(acc, a, b) (narrow)((a) + (b))
-#define COMBINE_min(acc, a, b) APPLY_min(acc, a, b)
+/* A NaN on either side wins: a comparison with one in `a` keeps it, and one in `b` is selected. Two
+ * selections and no `||`, so that gcc makes a minimum and a blend of it. */
+#define COMBINE_min(acc, a, b) ((b) != (b) ? (b) : (b) < (a) ? (b) : (a))
 #define COMBINE_and(acc, a, b) APPLY_and(acc, a, b)
 #define COMBINE_or(acc, a, b) APPLY_or(acc, a, b)
 #define COMBINE_xor(acc, a, b) APPLY_xor(acc, a, b)
@@ -87,6 +97,13 @@ typedef uint64_t narrow_int64; /* wraps */
 #define KEYED_int64(x) ((x) ^ key)
 #define KEYED_float32(x) keyed_float32(x, key)
 #define KEYED_float64(x) keyed_float64(x, key)
+
+/* Folds a chunk's lanes. */
+#define FOLD_sum(acc, a, b) APPLY_sum(acc, a, b)
+#define FOLD_min(acc, a, b) COMBINE_min(acc, a, b)
+#define FOLD_and(acc, a, b) APPLY_and(acc, a, b)
+#define FOLD_or(acc, a, b) APPLY_or(acc, a, b)
+#define FOLD_xor(acc, a, b) APPLY_xor(acc, a, b)
 
 /* Converts an element for combination, and back. */
 #define ITEM_sum(items, acc, x) ((narrow)(LOAD_NARROW_##items(x)))
@@ -111,6 +128,20 @@ typedef uint64_t narrow_int64; /* wraps */
 #define BACK_and(acc, x) (x)
 #define BACK_or(acc, x) (x)
 #define BACK_xor(acc, x) (x)
+
+/* The value of a chunk's lanes; a minimum that is zero gets its sign from the elements. */
+#define VALUE_OF_sum(items, value, in, n) (value)
+#define VALUE_OF_and(items, value, in, n) (value)
+#define VALUE_OF_or(items, value, in, n) (value)
+#define VALUE_OF_xor(items, value, in, n) (value)
+#define VALUE_OF_min(items, value, in, n) LEAST_##items(value, in, n)
+#define LEAST_int8(value, in, n) (value)
+#define LEAST_int16(value, in, n) (value)
+#define LEAST_int32(value, in, n) (value)
+#define LEAST_int64(value, in, n) (value)
+#define LEAST_float16(value, in, n) zero_float16(value, in, n, key)
+#define LEAST_float32(value, in, n) zero_float32(value, in, n, key)
+#define LEAST_float64(value, in, n) zero_float64(value, in, n, key)
 
 #define HIGHEST_int8 INT8_MAX
 #define HIGHEST_int16 INT16_MAX
