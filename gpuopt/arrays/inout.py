@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpuopt import _core
-from gpuopt.arrays.dtypes import by_name, is_bfloat16, kind_of, name_of
+from gpuopt.arrays.dtypes import TYPES, by_name, is_bfloat16, kind_of, name_of
 
 NUMBERS = ("int32", "int64", "float32", "float64")
 FLOATS = ("float32", "float64")
@@ -169,9 +169,20 @@ def common(
 def item(value: float, dtype: np.dtype, name: str) -> np.ndarray:
     """Return a Python number as an element; OverflowError if the dtype cannot hold it."""
     try:
-        return np.array(value, dtype)
+        return np.array(float(value) if is_bfloat16(dtype) else value, dtype)
     except OverflowError as error:
         raise OverflowError(f"{name}: {error}; use arrays of a dtype that holds it") from None
+
+
+def broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the shape that two shapes broadcast to, or None."""
+    axes = max(len(a), len(b))  # NumPy's own function ends at 32
+    shape = []
+    for one, other in zip((1,) * (axes - len(a)) + a, (1,) * (axes - len(b)) + b, strict=True):
+        if one != other and 1 not in (one, other):
+            return None
+        shape.append(one if other == 1 else other)
+    return tuple(shape)
 
 
 def contiguous(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -187,6 +198,8 @@ def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype) -> None:
         raise ValueError(f"out: has shape {out.shape}, but the result has {shape}")
     if not out.flags.writeable:
         raise ValueError("out: output array is read-only")
+    if kind_of(out.dtype) not in ("b", "i", "u", "f", "c", kind_of(dtype)):
+        raise TypeError(f"out: dtype {out.dtype} is not supported; {TYPES}")
     if not np.can_cast(dtype, out.dtype, "same_kind"):
         raise TypeError(
             f"out: cannot cast the result from {dtype} to {out.dtype} with casting rule 'same_kind'"

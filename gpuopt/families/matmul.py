@@ -37,10 +37,9 @@ def _result_shape(a: Shape, b: Shape) -> Shape:
             raise ValueError(f"{name}: must be a vector, a matrix or a stack, not of 0 dimensions")
     if a[-1] != b[-2:][0]:
         raise ValueError(f"b: has shape {b}, but a has {a}: b's rows must equal a's columns")
-    try:
-        stack = np.broadcast_shapes(a[:-2], b[:-2])
-    except ValueError:
-        raise ValueError(f"a, b: the stacks of shapes {a} and {b} do not broadcast") from None
+    stack = inout.broadcast(a[:-2], b[:-2])
+    if stack is None:
+        raise ValueError(f"a, b: the stacks of shapes {a} and {b} do not broadcast")
     return (*stack, *a[-2:-1], *(b[-1:] if len(b) > 1 else ()))
 
 

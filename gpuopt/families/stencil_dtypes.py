@@ -45,7 +45,9 @@ def carrier_of(dtype: np.dtype, weights: Any, cval: Any) -> Carrier:
         return Carrier(np.dtype(_WIDER[name]), False, cval)
     carrier, most = np.dtype(_SAME_BITS[name]), np.iinfo(name).max
     whole = weights is None or weights.dtype.kind in "biu"
-    number = isinstance(cval, (int, float, np.number)) and np.isfinite(cval)
+    number = isinstance(cval, int) or (
+        isinstance(cval, (float, np.number)) and bool(np.isfinite(cval))
+    )
     if whole and number and np.iinfo(carrier).min <= cval <= most and int(cval) == cval:
         return Carrier(carrier, True, int(cval) - (most + 1 if cval > most // 2 else 0))
     # Other weights are applied in float64; those of int64 are truncated there, too.
@@ -85,7 +87,8 @@ def on_host(
     if out is None:
         return found
     check_out(out, found.shape, dtype)
-    np.copyto(out, found, casting="same_kind")
+    with np.errstate(all="ignore"):
+        np.copyto(out, found, casting="same_kind")
     return out
 
 

@@ -44,7 +44,7 @@ def permutation(axes: Sequence[int] | None, ndim: int) -> tuple[int, ...]:
         return tuple(range(ndim))[::-1]
     try:
         given = tuple(axes)
-        if any(isinstance(each, (bool, np.bool_)) for each in given):
+        if isinstance(axes, (dict, set)) or any(isinstance(k, (bool, np.bool_)) for k in given):
             raise TypeError
         numbers = tuple(map(operator.index, given))
     except (TypeError, NotImplementedError):  # the latter of a memoryview
@@ -230,7 +230,8 @@ def _transpose(a: Any, axes: Any, variant: Any, out: Any, block: Any, device: An
     if in_place or (out.dtype == a.dtype and out.flags.c_contiguous):
         run(problem, how, out.view(problem.dtype), in_place=in_place)
     else:
-        np.copyto(out, run(problem, how).view(a.dtype), casting="same_kind")
+        with np.errstate(all="ignore"):
+            np.copyto(out, run(problem, how).view(a.dtype), casting="same_kind")
     return out
 
 

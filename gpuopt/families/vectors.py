@@ -74,13 +74,10 @@ def _axes(shape: tuple[int, ...], item: int, *strides: tuple[int, ...]) -> list[
 
 def _together(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[int, ...]:
     """Return the shape that two shapes broadcast to."""
-    axes = max(len(x), len(y))  # NumPy's own function ends at 32
-    shape = []
-    for one, other in zip((1,) * (axes - len(x)) + x, (1,) * (axes - len(y)) + y, strict=True):
-        if one != other and 1 not in (one, other):
-            raise ValueError(f"x, y: operands could not be broadcast together with shapes {x} {y}")
-        shape.append(one if other == 1 else other)
-    return tuple(shape)
+    shape = inout.broadcast(x, y)
+    if shape is None:
+        raise ValueError(f"x, y: operands could not be broadcast together with shapes {x} {y}")
+    return shape
 
 
 def _vector_problem(
@@ -185,7 +182,9 @@ def _k_order(
     if not math.prod(shape) or all(each.flags.c_contiguous for each in arrays):
         return None
     roles = [["readonly"]] * len(arrays) + [["writeonly", "allocate"]]
-    made = np.nditer([*arrays, None], ["multi_index"], roles, None, "K", "no").operands[-1]
+    # The dtypes are named: bfloat16 has no common one with others.
+    dtypes = [*(each.dtype for each in arrays), dtype]
+    made = np.nditer([*arrays, None], ["multi_index"], roles, dtypes, "K", "no").operands[-1]
     return None if made.flags.c_contiguous or min(made.strides) < 0 else made.strides
 
 
@@ -266,8 +265,8 @@ def _planned_vector(
     if not arrays or any(each is None for each in operands) or weak_numbers(every):
         return None
     dtype = None if isinstance(factor, np.ndarray) else _common(every, dtypes)
-    if dtype is None:
-        return None
+    if dtype is None or (is_bfloat16(dtype) and any(type(each) is int for each in every)):
+        return None  # ml_dtypes refuses integers beyond 64 bits
     shape = _together(*map(np.shape, operands))
     if out is not None:
         check_out(out, shape, dtype)
@@ -403,6 +402,8 @@ def _plan_add(x: Any, y: Any, variant: Any, out: Any, block: Any, device: Any) -
 def _plan_saxpy(
     a: Any, x: Any, y: Any, variant: Any, out: Any, block: Any, device: Any
 ) -> _core.Plan | None:
+    if a is None:  # would be a sum's plan; the general function raises
+        return None
     if isinstance(x, View) or isinstance(y, View):
         return _there("saxpy", _SCALED, [x, y], a, variant, out, block, device)
     return _planned_vector("saxpy", _SCALED, [x, y], a, variant, out, block, device)

@@ -116,6 +116,16 @@ def test_no_call_issues_a_warning(device):
         assert np.isinf(gpuopt.matmul(big, big, device=device))
         gpuopt.reduce(np.array([np.nan]), axis=0, out=np.empty((), "i4"), device=device)
         assert np.isinf(gpuopt.stencil1d(big, 1, device=device)).all()
+        small, narrow = np.ones(3, "f4"), np.zeros((3, 2), "f2")
+        for initial in (1e300, np.float64(1e300)):
+            assert np.isinf(gpuopt.reduce(small, initial=initial, device=device))
+            assert np.isinf(gpuopt.reduce(small[:0], initial=initial, device=device))
+            assert np.isinf(gpuopt.reduce(small, axis=0, initial=initial, device=device))
+            assert np.isinf(gpuopt.reduce([1.0], initial=initial, dtype="f4", device=device))
+        assert np.isinf(gpuopt.reduce(small.astype("f2"), "max", initial=10**6, device=device))
+        gpuopt.reduce(np.array(np.nan), "max", dtype="i2", device=device)
+        assert np.isinf(gpuopt.transpose(np.full((2, 3), 1e300), out=narrow, device=device)).all()
+        gpuopt.stencil1d(np.full((3, 2), 2**40, "u8"), 1, out=narrow, device=device)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -181,8 +191,57 @@ def test_arguments_that_numpy_refuses_are_refused(device):
             call()
 
 
-@pytest.mark.parametrize("cval", [2**64, -(2**70), 1e300, 2**31, -(2.0**63)])
-@pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
+HOSTILE = {  # calls on ones of shape (3, 4), and the start of the error
+    "saxpy_none": (lambda x, to: gpuopt.saxpy(None, x, x, **to), "a: "),
+    "saxpy_none_strided": (lambda x, to: gpuopt.saxpy(None, x.T, x.T, **to), "a: "),
+    "saxpy_text": (lambda x, to: gpuopt.saxpy("2", x, x, **to), "a: "),
+    "add_none": (lambda x, to: gpuopt.add(x, None, **to), "y: "),
+    "matmul_number": (lambda x, to: gpuopt.matmul(x, 2**70, **to), "b: "),
+    "matmul_stacks": (lambda x, to: gpuopt.matmul([x, x], [x.T] * 3, **to), "a, b: "),
+    "axes_dict": (lambda x, to: gpuopt.transpose(x, {0: 1, 1: 0}, **to), "axes: "),
+    "axes_set": (lambda x, to: gpuopt.transpose(x, {0, 1}, **to), "axes: "),
+    "text": (lambda x, to: gpuopt.reduce(x, "any", out=np.zeros((), "S3"), **to), "out: "),
+    "objects": (lambda x, to: gpuopt.reduce(x, "count", out=np.zeros((), "O"), **to), "out: "),
+    "void": (lambda x, to: gpuopt.reduce(x, "all", axis=0, out=np.zeros(4, "V4"), **to), "out: "),
+    "times": (
+        lambda x, to: gpuopt.reduce(x, "min", dtype="i1", out=np.zeros((), "m8[s]"), **to),
+        "out: ",
+    ),
+    "added": (lambda x, to: gpuopt.add(x, x, out=np.zeros((3, 4), "O"), **to), "out: "),
+    "masked": (lambda x, to: gpuopt.reduce(x, initial=np.ma.masked, **to), "initial: "),
+    "complex": (lambda x, to: gpuopt.reduce(x, initial=1j, **to), "initial: "),
+    "huge": (lambda x, to: gpuopt.reduce(x, initial=10**400, **to), "initial: "),
+}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", HOSTILE)
+def test_errors_name_their_argument(device, name):
+    call, start = HOSTILE[name]
+    for dtype in ("f8", "f4"):
+        with (
+            np.errstate(all="raise"),
+            pytest.raises((TypeError, ValueError, OverflowError)) as error,
+        ):
+            call(np.ones((3, 4), dtype), {"device": device})
+        assert str(error.value).startswith(start)
+
+
+def test_bfloat16_with_large_integers_and_other_dtypes():
+    dtype = pytest.importorskip("ml_dtypes").bfloat16
+    x = np.ones((3, 4), dtype)
+    assert (gpuopt.add(x, 2**70, device="cpu") == dtype(2.0**70)).all()
+    assert (gpuopt.add(x[:, ::2], 2**70, device="sim") == dtype(2.0**70)).all()
+    with pytest.raises(OverflowError, match=r"^y: "):
+        gpuopt.add(x, 10**400, device="cpu")
+    for other in ("u4", "i8", "f8"):  # which have a common dtype with it and float64 only
+        y = np.ones((3, 2), other)
+        got = gpuopt.saxpy(np.float64(2), x[::-1, ::2], y, device="cpu")
+        np.testing.assert_array_equal(got, np.full((3, 2), 3.0))
+
+
+@pytest.mark.parametrize("cval", [2**64, 2**70, -(2**70), 1e300, 2**31, -(2.0**63)])
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint64", "float32", "float64"])
 def test_constant_beyond_the_type_is_no_internal_error(cval, dtype):
     x = np.arange(5, dtype=dtype)
     got = gpuopt.stencil1d(x, 1, cval=cval, device="cpu")
@@ -195,6 +254,11 @@ def test_more_axes_than_32():
     np.testing.assert_array_equal(gpuopt.add(x, x[..., :1], device="cpu"), x + x[..., :1])
     np.testing.assert_array_equal(gpuopt.transpose(x, device="cpu"), x.T)
     np.testing.assert_array_equal(gpuopt.reduce(x, axis=30, device="cpu"), x.sum(30))
+    a, b = x.reshape((1,) * 38 + (2, 3)), np.arange(3.0)
+    for device in ("cpu", "sim"):
+        for other in (b, a.swapaxes(-1, -2)):
+            got = gpuopt.matmul(a, other, device=device)
+            np.testing.assert_array_equal(got, np.matmul(a, other))
 
 
 def test_missing_values_of_pandas_are_refused():
