@@ -196,7 +196,7 @@ def _steps_of(value: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 _SHORT, _NEAR = 16, 1 << 20  # elements of a short row; bytes that stay in a core's cache
-_PACKED = 64  # bytes of rows that the cpu brings together if they adjoin in the result
+_PACKED = 128  # bytes of rows that the cpu brings together if they adjoin in the result
 
 
 def _long_rows(axes: list[tuple[int, ...]], item: int) -> list[tuple[int, ...]]:

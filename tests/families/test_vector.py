@@ -157,8 +157,8 @@ def test_cpu_broadcasts_without_a_copy(rng):
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float32", "float64"])
 def test_short_rows_in_every_layout(dtype, rng):
-    """The cpu brings rows of up to 64 bytes together, and reads none beyond an operand's end."""
-    for n in (2, 3, 4, 5, 7, 8, 9, 13, 16, 17):
+    """The cpu brings rows of up to 128 bytes together, and reads none beyond an operand's end."""
+    for n in (2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 32, 33):
         whole = draw(rng, dtype, (3, 1300, 3 * n))
         left = draw(rng, dtype, (3, 1300, n))
         windows = np.lib.stride_tricks.sliding_window_view(whole.reshape(-1), n)[:3900]

@@ -28,7 +28,9 @@ typedef struct __attribute__((may_alias, packed)) {
     uint64_t halves[2];
 } raw_16;
 
-enum { STEPS_AHEAD = 64 }; /* that are prefetched, if each is in another cache line */
+enum {
+    STEPS_AHEAD = 64
+}; /* that are prefetched, if each is in another cache line (TUNING.md C12) */
 
 #define GATHER(size)                                                                              \
     CPU_INLINE void gather_by_##size(raw_##size *restrict to, const raw_##size *from,             \
@@ -126,6 +128,7 @@ COPY_SHORT(8)
 COPY_SHORT(16)
 COPY_SHORT(32)
 COPY_SHORT(64)
+COPY_SHORT(128)
 
 /* Copies at most `rows` short rows, until a load would pass `in_end` or a store `out_end`; returns
  * how many. */
@@ -134,11 +137,8 @@ static inline uint64_t copy_short(const char *in, const char *in_end, uint64_t s
     static const struct {
         uint64_t width;
         void (*copy)(const char *in, uint64_t step, char *out, uint64_t bytes, uint64_t rows);
-    } ways[] = {{4, copy_short_4},
-                {8, copy_short_8},
-                {16, copy_short_16},
-                {32, copy_short_32},
-                {64, copy_short_64}};
+    } ways[] = {{4, copy_short_4},   {8, copy_short_8},   {16, copy_short_16},
+                {32, copy_short_32}, {64, copy_short_64}, {128, copy_short_128}};
     size_t way = 0;
     while (way < sizeof ways / sizeof *ways && ways[way].width < bytes)
         way++;

@@ -27,9 +27,9 @@ RUNG(-1, "simd", "cpu_vector_simd",
 #include <string.h>
 
 enum { PART = 1 << 16, PARTS_PER_POLL = 64 }; /* elements that a thread processes at a time */
-enum { BYTES_PER_NS = 32 };                   /* read and written by one thread, estimated */
+enum { BYTES_PER_NS = 64 };                   /* read and written by one thread, estimated */
 enum { STREAMED = 1024 }; /* elements buffered in the first-level cache before streaming stores */
-enum { SHORT_BYTES = 64, PACKED_BYTES = 8192 }; /* of a short row, and of those brought together */
+enum { SHORT_BYTES = 128, PACKED_BYTES = 8192 }; /* of a short row, and of those brought together */
 enum { X, Y, OUT, ARRAYS };
 
 typedef int32_t type_int32;
@@ -235,7 +235,8 @@ static void run_range(const struct vectors *v, uint64_t begin, uint64_t count) {
     }
     while (count) {
         const uint64_t row = min_u64(v->sizes[0] - at[0], count);
-        const uint64_t whole = v->packs && !at[0] ? min_u64(v->sizes[1] - at[1], count / row) : 0;
+        const uint64_t whole =
+            v->packs && !at[0] ? min_u64(v->sizes[1] - at[1], count / v->sizes[0]) : 0;
         if (whole)
             run_short(v, from, whole);
         else if (v->stream)

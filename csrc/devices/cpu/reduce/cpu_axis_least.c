@@ -39,9 +39,9 @@ static inline const void *find_byte(const void *in, int8_t value, uint64_t n) {
 
 enum { MANY_BYTES = 256 }; /* of a run's lanes together */
 
-/* Lanes of a row that is searched in one pass, and its elements at most: their indices are as wide.
- */
-enum { WIDER = 2 }; /* times as many lanes, for longer rows */
+/* Lanes of a row that is searched in one pass, WIDER times as many if it is longer, and its
+ * elements at most: their indices are as wide (TUNING.md C10). */
+enum { WIDER = 2 };
 #define WIDTH_OF(type) (sizeof(type) == 1 ? 16 : 128 / (int)sizeof(type))
 #define SHORT_MOST(type) (sizeof(type) > 1 ? 16384 : INT8_MAX)
 

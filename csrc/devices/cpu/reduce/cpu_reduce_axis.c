@@ -46,7 +46,10 @@ enum {
     LONG_AXIS = 64,            /* columns that are worth a tile of their own */
     FOLDED = 64,               /* columns for which rows are joined, */
     FOLDED_ROWS = 16,          /* and rows that remain */
-    BYTES_PER_NS = 16,         /* reduced by one thread, estimated */
+    ITEMS_PER_NS = 32,         /* reduced by one thread, estimated, */
+    COPIED_PER_NS = 4,         /* or copied or converted first, */
+    BYTES_PER_NS = 64,         /* and read, */
+    ROW_NS = 8,                /* and for each row */
     TASK_ITEMS = 1 << 16,      /* of a task, if there are many, */
     TASK_ITEMS_MOST = 1 << 21, /* and at most: between two polls */
     FEW_TASKS = 64,
@@ -442,26 +445,29 @@ static bool whole_units(const struct job *job, uint64_t unit, int64_t step) {
  * axes may move from one to the other. */
 static void set_shape(struct job *job, const struct device_axes *outer,
                       const struct device_axes *inner) {
+    const struct axis_core *core = job->functions->core;
+    const bool adjoins = job->stride == 1 && !job->functions->convert;
+    const uint64_t short_row = core->has_index && !adjoins ? SEARCHED - 1 : core->short_row;
     const uint64_t kept = job->inner;
     job->kept = 1;
     job->unit = 1;
     job->inner_stride = inner->steps[0];
     if (kept > 1 && kept <= KEPT_MOST && (kept & (kept - 1)) == 0 && inner->count == 1 &&
-        job->inner_stride == 1 && !job->functions->core->has_index &&
+        job->inner_stride == 1 && !core->has_index &&
         (job->stride == (int64_t)kept || whole_units(job, kept, job->stride))) {
         job->kept = kept;
         job->reduced *= kept;
         job->inner = 1;
         job->outer_axes = *outer;
-    } else if (job->functions->core->has_index &&
-               job->inner * job->functions->item_size <= FEW_BYTES && job->reduced >= LONG_AXIS &&
+    } else if (core->has_index && job->inner * job->functions->item_size <= FEW_BYTES &&
+               job->reduced >= LONG_AXIS &&
                (inner->count > 1 || job->inner_stride != 1 || job->stride != (int64_t)kept)) {
         job->outer *= job->inner; /* searching rows is faster than gathering columns */
         job->inner = 1;
         job->outer_axes = *inner;
         append_axes(&job->outer_axes, outer, 0);
-    } else if (job->inner <= (job->functions->core->has_index ? FEW_COLUMNS : 1) &&
-               job->outer > 1 && job->reduced <= job->functions->core->short_row) {
+    } else if (job->inner <= (core->has_index ? FEW_COLUMNS : 1) && job->outer > 1 &&
+               job->reduced <= short_row) {
         /* Short rows are processed as columns: many of them at a time. */
         if (job->inner > 1)
             job->inner_axes = *inner;
@@ -547,9 +553,13 @@ static enum status run_job(struct device *device, bool parallel, struct job *job
             return status_fail(STATUS_NO_HOST_MEMORY, "cpu: no memory for partial results");
         job->partials = room->bytes;
     }
-    const double bytes =
-        (double)(job->outer * job->reduced * job->inner * job->functions->item_size);
-    const int threads = parallel ? cpu_team_threads(bytes / BYTES_PER_NS) : 1;
+    const double elements = (double)(job->outer * job->reduced * job->inner);
+    const double bytes = elements * (double)job->functions->item_size;
+    const bool direct = !copies && (job->inner > 1 || job->stride == (int64_t)job->kept);
+    const double rows = job->inner > 1 ? 0 : (double)job->outer;
+    const double nanoseconds =
+        items / (direct ? ITEMS_PER_NS : COPIED_PER_NS) + bytes / BYTES_PER_NS + rows * ROW_NS;
+    const int threads = parallel ? cpu_team_threads(nanoseconds) : 1;
     job->ahead =
         bytes >= PREFETCHED &&
         (job->share * job->functions->item_size >= PREFETCHED ||
