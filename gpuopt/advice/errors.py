@@ -138,6 +138,15 @@ def out_of_bounds(evidence: Evidence, found: Finding) -> Advice:
             "Check the pointers that were passed, and the index against the size.",
             source=f"{GUIDE}, kernels",
         )
+    if not found.argument and 0 <= found.offset < found.extent:
+        return _advice(
+            found,
+            "use-after-free",
+            "A kernel kept a pointer to an array that was on the GPU for an earlier launch only.",
+            "Pass gpuopt.asarray(x, device='sim') to the launch that keeps the pointer.",
+            reason="A NumPy array is copied for its launch, and the copy ends with it.",
+            source=f"{GUIDE}, device memory",
+        )
     array = f"an array of {found.extent // size:,}"
     if found.argument:
         array = f"argument {found.argument}, {found.array or array}"
@@ -343,6 +352,14 @@ _PLAIN: dict[str, tuple[str, str, str, str, str]] = {
         "atomic load, and a writer that runs at the same time.",
         "The kernel was stopped.",
         f"{GUIDE}, kernels",
+    ),
+    "use after free": (
+        "use-after-free",
+        "Memory is used after it was freed.",
+        "Free it after the last use: after a __syncthreads() if other threads of the block use it, "
+        "in a later launch if other blocks do. Set the pointer to nullptr then.",
+        "The next allocation may get the same memory, and the values are those of others.",
+        f"{GUIDE}, dynamic global memory allocation",
     ),
     "misaligned access": (
         "misaligned-access",

@@ -124,13 +124,14 @@ def _explained(
     call: _Kernel | None,
     device: str,
 ) -> Explanation:
-    """Return the advice on all launches of a call: those of each kernel once."""
+    """Return the advice on all launches of a call: those of a kernel with equal findings once."""
     advice: list[Advice] = []
     notes: list[str] = []
     source: dict[int, str] = {}
-    seen: set[tuple[str, tuple, tuple]] = set()
+    seen: set[tuple[str, tuple, tuple, frozenset]] = set()
     for number, launch in enumerate(profiled.launches):
-        key = (launch.kernel, launch.grid, launch.block)
+        errors = frozenset((each.kind, each.line) for each in launch.findings)
+        key = (launch.kernel, launch.grid, launch.block, errors)
         if key in seen:
             continue
         seen.add(key)

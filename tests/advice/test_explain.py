@@ -98,6 +98,18 @@ def test_finding_has_its_access_in_fields(nvrtc):
     assert [each["array"] for each in findings] == ["float32[64]"] * 2
 
 
+def test_a_later_launch_of_the_same_kernel_may_be_the_wrong_one(nvrtc):
+    source = "__global__ void fill(int n, int *x) { if (threadIdx.x < n) x[threadIdx.x] = 1; }"
+    kernel = gpuopt.compile(source, device="sim")["fill"]
+
+    def launches():
+        for n in (64, 64, 65, 65):
+            kernel(1, 128, n, np.zeros(64, np.int32))
+
+    found = gpuopt.explain(launches)
+    assert [(each.rule, each.severity) for each in found] == [("bounds-check", "error")]
+
+
 # --- the arguments and the results
 
 

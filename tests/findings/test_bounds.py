@@ -86,6 +86,8 @@ def test_a_use_after_free_names_the_block_and_who_freed_it(module):
     (found,) = gpuopt.check(launches)
     assert (found.kind, found.offset, found.extent) == ("use after free", 20, 64)
     assert "from malloc that kernel drop at kernel.cu:23 freed" in found.text
+    (advice,) = gpuopt.explain(launches)
+    assert advice.rule == "use-after-free" and "last use" in advice.remedy
 
 
 @pytest.mark.parametrize("n", [1, 3, 4, 100, 500])
@@ -116,6 +118,8 @@ def test_a_pointer_to_an_earlier_launchs_array_is_told_as_one(nvrtc):
     (found,) = gpuopt.check(launches, ints(64))
     assert (found.kind, found.offset, found.extent) == ("out of bounds", 8, 256)
     assert "for an earlier launch only" in found.text
+    (advice,) = gpuopt.explain(launches, ints(64))
+    assert advice.rule == "use-after-free" and "asarray" in advice.remedy
     assert gpuopt.check(launches, gpuopt.asarray(ints(64), device="sim")) == []
 
 
