@@ -199,14 +199,14 @@ _SHORT, _NEAR = 16, 1 << 20  # elements of a short row; bytes that stay in a cor
 _PACKED = 128  # bytes of rows that the cpu brings together if they adjoin in the result
 
 
-def _long_rows(axes: list[tuple[int, ...]], item: int) -> list[tuple[int, ...]]:
+def _long_rows(axes: list[tuple[int, ...]], item: int, on_cpu: bool) -> list[tuple[int, ...]]:
     """Return merged axes, the last first, with a long axis in place of a short innermost one.
 
     The short one is kept where the arrays do not stay in the cache.
     """
     if len(axes) < 2 or axes[0][0] >= _SHORT:
         return axes
-    if axes[0][0] * item <= _PACKED and axes[1][-1] == axes[0][0]:
+    if on_cpu and axes[0][0] * item <= _PACKED and axes[1][-1] == axes[0][0]:
         return axes
     if math.prod(axis[0] for axis in axes) * item > _NEAR:
         return axes
@@ -282,7 +282,7 @@ def _planned_vector(
     made = in_c_order(shape, dtype) if strides is None else strides
     if out is not None and not all(apart(out, each, in_place=on_cpu) for each in arrays):
         ready = False
-    axes = _long_rows(_axes(shape, item, *steps, made), item)
+    axes = _long_rows(_axes(shape, item, *steps, made), item, on_cpu)
     whole = all(each.flags.c_contiguous for each in touched)
     contiguous = whole and len(arrays) == 2 and all(each.shape == shape for each in arrays)
     typed = len(arrays) == len(operands) or name_of(dtype) in NUMBERS
