@@ -161,6 +161,8 @@ def test_short_rows_in_every_layout(dtype, rng):
     for n in (2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 32, 33):
         whole = draw(rng, dtype, (3, 1300, 3 * n))
         left = draw(rng, dtype, (3, 1300, n))
+        second = whole[..., ::2]
+        assert gpuopt.add(second, 3, device="cpu").tobytes() == (second + 3).tobytes()
         windows = np.lib.stride_tricks.sliding_window_view(whole.reshape(-1), n)[:3900]
         for right in (
             *(whole[:, :, :n], whole[:, :, -n:], whole[:, ::-1, n : 2 * n], whole[..., ::3]),

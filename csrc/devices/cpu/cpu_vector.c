@@ -80,6 +80,8 @@ typedef void row_function(const void *x, const void *y, void *out, const int64_t
             LOOP(op, type, x[2 * i], y[i], out[i])                                               \
         } else if (so == 1 && sx == 1 && sy == 2) {                                              \
             LOOP(op, type, x[i], y[2 * i], out[i])                                               \
+        } else if (so == 1 && sx == 2 && sy == 0) {                                              \
+            LOOP(op, type, x[2 * i], one_y, out[i])                                              \
         } else {                                                                                 \
             LOOP(op, type, x[(int64_t)i * sx], y[(int64_t)i * sy], out[(int64_t)i * so])         \
         }                                                                                        \
