@@ -567,8 +567,8 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
         return cpu_team_run(device, threads, tasks, many_task, &blocks);
     }
     enum status status;
-    if (!blocks.mesh && (blocks.narrow || rows * columns <= TINY) && columns <= FEW &&
-        gather_all(device, &blocks.call, threads, &status))
+    if (!blocks.mesh && !blocks.fold_step && (blocks.narrow || rows * columns <= TINY) &&
+        columns <= FEW && gather_all(device, &blocks.call, threads, &status))
         return status;
     return cpu_team_run(device, threads, tasks, block_task, &blocks);
 }
