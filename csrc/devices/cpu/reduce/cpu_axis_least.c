@@ -18,7 +18,8 @@ CPU_COMPACT
 
 #define LOAD(x) ((ITEM)((x) ^ (ITEM)key))
 #define LESSER(a, b) ((b) < (a) ? (b) : (a))
-#define LEAST(value, in, n) (value)
+#define SIGN_OF(x) 0
+#define LEAST(value, signs) (value)
 #define IS_NAN(x) false
 #define NOT_A_NUMBER 0
 #define EITHER_NAN(x, y) false
@@ -75,6 +76,7 @@ enum { WIDER = 2 };
 
 #undef LOAD
 #undef LESSER
+#undef SIGN_OF
 #undef LEAST
 #undef IS_NAN
 #undef NOT_A_NUMBER
@@ -87,7 +89,8 @@ enum { WIDER = 2 };
 
 #define LOAD(x) keyed_float32(x, key)
 #define LESSER(a, b) lesser_float32(a, b)
-#define LEAST(value, in, n) zero_float32(value, in, n, key)
+#define SIGN_OF(x) bits_float32(x)
+#define LEAST(value, signs) zero_float32(value, (uint32_t)(signs))
 #define TYPE float32
 #define ITEM_TYPE float
 #define INDEX int32_t
@@ -97,10 +100,12 @@ enum { WIDER = 2 };
 
 #undef LOAD
 #undef LESSER
+#undef SIGN_OF
 #undef LEAST
 #define LOAD(x) keyed_float64(x, key)
 #define LESSER(a, b) lesser_float64(a, b)
-#define LEAST(value, in, n) zero_float64(value, in, n, key)
+#define SIGN_OF(x) bits_float64(x)
+#define LEAST(value, signs) zero_float64(value, (uint64_t)(signs))
 #define TYPE float64
 #define ITEM_TYPE double
 #define INDEX int64_t

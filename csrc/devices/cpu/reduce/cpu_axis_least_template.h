@@ -6,8 +6,8 @@
  *   ENDS(x)   whether x is final: the least integer, or a NaN
  * and, once for all integers and once for all floats,
  *   IS_NAN(x), EITHER_NAN(x, y), EXACT (equal elements are identical), LOAD(x) (an element in the
- *   order of `key`), LESSER(a, b), LEAST(value, in, n) (the lesser of n elements by comparisons,
- *   with its sign).
+ *   order of `key`), LESSER(a, b), SIGN_OF(x) (its bits, or 0 for integers), LEAST(value, signs)
+ *   (the least by comparisons, with its sign).
  */
 #define FOR(function) PASTED(function, TYPE)
 
@@ -25,7 +25,8 @@ static bool FOR(settled_min)(const void *value, uint64_t n, uint64_t finish) {
 #define MANY (MANY_BYTES / (int)sizeof(ITEM))
 #define QUICK(a, b) ((b) < (a) ? (b) : (a))
 #define SLOW(x) IS_NAN(x)
-#define VALUE_OF(value, in, n) LEAST(value, in, n)
+#define SIGN(x) SIGN_OF(x)
+#define VALUE_OF(value, signs) LEAST(value, signs)
 #define ROW_SHORT (EXACT ? SHORT_ROW : (int)MANY - 1)
 #define SETTLED PASTED(settled_min, TYPE)
 #define STAYS(value) IS_NAN(value)

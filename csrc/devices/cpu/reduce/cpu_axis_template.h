@@ -20,7 +20,8 @@
  *   OWN_TILE            tile_<NAME>() is defined before the include
  *   QUICK(a, b)         for operations where an element may count twice: COMBINE, except where an
  *   SLOW(x)             element is slow: a run that has one is reduced again by COMBINE;
- *   VALUE_OF(value, in, n)  QUICK's result with a zero's sign
+ *   SIGN(x)             an element's bits if its sign matters, else 0; INDEX is as wide
+ *   VALUE_OF(value, signs)  QUICK's result with a zero's sign
  */
 #define JOINED_(a, b) a##_##b
 #define JOINED(a, b) JOINED_(a, b)
@@ -59,12 +60,10 @@ static CPU_APART void OF(fold_kept)(VALUE *lanes, uint64_t kept, int64_t mask, V
  * is slow. Chains of a minimum are half as long as those that keep a NaN. */
 CPU_INLINE bool OF(quick)(const ITEM *in, uint64_t n, bool ahead, int64_t key, VALUE *result) {
     NARROW lanes[MANY];
-    INDEX slow[MANY];
+    INDEX slow[MANY] = {0}, signs[MANY] = {0}, any = 0, sign = 0;
     (void)key;
-    for (int lane = 0; lane < (int)MANY; lane++) {
+    for (int lane = 0; lane < (int)MANY; lane++)
         lanes[lane] = IDENTITY;
-        slow[lane] = 0;
-    }
     for (uint64_t i = 0; i < n; i += MANY) {
         const ITEM *run = in + least(i, n - MANY);
         if (ahead)
@@ -73,15 +72,17 @@ CPU_INLINE bool OF(quick)(const ITEM *in, uint64_t n, bool ahead, int64_t key, V
             const NARROW next = LOAD(run[lane]);
             lanes[lane] = QUICK(lanes[lane], next);
             slow[lane] |= (INDEX)SLOW(next);
+            signs[lane] |= (INDEX)SIGN(next);
         }
     }
-    INDEX any = 0;
-    for (int lane = 0; lane < (int)MANY; lane++)
+    for (int lane = 0; lane < (int)MANY; lane++) {
         any |= slow[lane];
+        sign |= signs[lane];
+    }
     for (int half = MANY / 2; half > 0; half /= 2)
         for (int lane = 0; lane < half; lane++)
             lanes[lane] = QUICK(lanes[lane], lanes[lane + half]);
-    *result = VALUE_OF(lanes[0], in, n);
+    *result = VALUE_OF(lanes[0], sign);
     return !any;
 }
 #endif
@@ -348,6 +349,7 @@ const struct axis_core OF(axis) = {
 #undef ROW_SHORT
 #undef QUICK
 #undef SLOW
+#undef SIGN
 #undef VALUE_OF
 #undef OF
 #undef JOINED

@@ -3,8 +3,8 @@
  *
  * lesser(a, b): either selection returns its second operand for two zeros or a NaN, as x86's
  * minimum does, so that the bits of both make the result; those of a NaN are arbitrary. least(a,
- * b): the same with NumPy's NaN. zero(least, in, n, key): a minimum of elements by comparisons
- * alone, with its sign: if it is a zero, elements with a sign are zeros.
+ * b): the same with NumPy's NaN. zero(least, signs): a minimum by comparisons alone, with its
+ * sign: if it is a zero, elements with a sign are zeros. `signs` has the bits of any element.
  */
 #pragma once
 
@@ -36,11 +36,8 @@ static inline float least_float32(float a, float b) {
 static inline float greatest_float32(float a, float b) {
     return a != a || b != b ? __builtin_nanf("") : -lesser_float32(-a, -b);
 }
-CPU_INLINE float zero_float32(float least, const float *in, size_t n, int64_t key) {
-    uint32_t signs = 0;
-    for (size_t i = 0; i < n && least == 0; i++)
-        signs |= bits_float32(in[i]) ^ (uint32_t)key;
-    return signs >> 31 ? -0.0f : least;
+static inline float zero_float32(float least, uint32_t signs) {
+    return least == 0 && signs >> 31 ? -0.0f : least;
 }
 
 static inline uint64_t bits_float64(double item) {
@@ -69,16 +66,6 @@ static inline double least_float64(double a, double b) {
 static inline double greatest_float64(double a, double b) {
     return a != a || b != b ? __builtin_nan("") : -lesser_float64(-a, -b);
 }
-CPU_INLINE double zero_float64(double least, const double *in, size_t n, int64_t key) {
-    uint64_t signs = 0;
-    for (size_t i = 0; i < n && least == 0; i++)
-        signs |= bits_float64(in[i]) ^ (uint64_t)key;
-    return signs >> 63 ? -0.0 : least;
-}
-
-CPU_INLINE float zero_float16(float least, const uint16_t *in, size_t n, int64_t key) {
-    uint16_t signs = 0;
-    for (size_t i = 0; i < n && least == 0; i++)
-        signs |= (uint16_t)(in[i] ^ key >> 16); /* of float32 */
-    return signs >> 15 ? -0.0f : least;
+static inline double zero_float64(double least, uint64_t signs) {
+    return least == 0 && signs >> 63 ? -0.0 : least;
 }

@@ -180,10 +180,12 @@ struct functions;
     CPU_INLINE void any_chunk_##op##_##items(const struct functions *functions, const void *data, \
                                              size_t n, void *out, bool prefetch) {                \
         typedef NARROW_##op(items, acc) narrow;                                                   \
+        typedef bits_of_##acc bits;                                                               \
         enum { MANY = ORDERLESS_BYTES / sizeof(narrow) };                                         \
         const int64_t key = functions->key;                                                       \
         const type_##items *in = data;                                                            \
         narrow lanes[MANY];                                                                       \
+        bits signs[MANY] = {0}, nans[MANY] = {0}, sign = 0, nan = 0;                              \
         type_##acc wide[MANY];                                                                    \
         size_t i = 0;                                                                             \
         (void)key;                                                                                \
@@ -192,20 +194,28 @@ struct functions;
         for (; i + MANY <= n; i += MANY) {                                                        \
             if (prefetch)                                                                         \
                 cpu_prefetch(in + i, sizeof(type_##items) * MANY);                                \
-            for (int lane = 0; lane < MANY; lane++)                                               \
-                lanes[lane] =                                                                     \
-                    COMBINE_##op(acc, lanes[lane], ITEM_##op(items, acc, in[i + (size_t)lane]));  \
+            for (int lane = 0; lane < MANY; lane++) {                                             \
+                const narrow next = ITEM_##op(items, acc, in[i + (size_t)lane]);                  \
+                lanes[lane] = COMBINE_##op(acc, lanes[lane], next);                               \
+                signs[lane] |= (bits)SIGN_##op(acc, next);                                        \
+                nans[lane] |= (bits)IS_NAN_##op(acc, next);                                       \
+            }                                                                                     \
         }                                                                                         \
         for (int lane = 0; i < n; i++, lane++) {                                                  \
             const narrow next = ITEM_##op(items, acc, in[i]);                                     \
             lanes[lane] = COMBINE_##op(acc, lanes[lane], next);                                   \
+            signs[lane] |= (bits)SIGN_##op(acc, next);                                            \
+            nans[lane] |= (bits)IS_NAN_##op(acc, next);                                           \
         }                                                                                         \
-        for (int lane = 0; lane < MANY; lane++)                                                   \
+        for (int lane = 0; lane < MANY; lane++) {                                                 \
             wide[lane] = (type_##acc)lanes[lane];                                                 \
+            sign |= signs[lane];                                                                  \
+            nan |= nans[lane];                                                                    \
+        }                                                                                         \
         for (int half = MANY / 2; half > 0; half /= 2)                                            \
             for (int lane = 0; lane < half; lane++)                                               \
                 wide[lane] = FOLD_##op(acc, wide[lane], wide[lane + half]);                       \
-        wide[0] = VALUE_OF_##op(items, wide[0], in, n);                                           \
+        wide[0] = VALUE_OF_##op(acc, wide[0], sign, nan);                                         \
         *(type_##acc *)out = BACK_##op(acc, wide[0]);                                             \
     }                                                                                             \
     CHUNKS(op, items)

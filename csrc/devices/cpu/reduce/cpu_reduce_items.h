@@ -27,6 +27,12 @@ typedef double type_float64;
 typedef struct complex_single type_complex64;
 typedef struct complex_double type_complex128;
 
+/* As wide as an accumulator whose signs matter. */
+typedef uint8_t bits_of_bool, bits_of_int8, bits_of_int16, bits_of_int32, bits_of_int64;
+typedef uint8_t bits_of_uint8, bits_of_uint16, bits_of_uint32, bits_of_uint64;
+typedef uint32_t bits_of_float32;
+typedef uint64_t bits_of_float64;
+
 #define LOAD_bool(acc, x) ((type_##acc)((x) != 0))
 #define LOAD_int8(acc, x) ((type_##acc)(x) & (type_##acc)key)
 #define LOAD_int16(acc, x) ((type_##acc)(x) & (type_##acc)key)
@@ -84,9 +90,7 @@ typedef int32_t narrow_int16;
 typedef int64_t narrow_int32;
 typedef uint64_t narrow_int64; /* wraps */
 #define COMBINE_sum(acc, a, b) (narrow)((a) + (b))
-/* A NaN on either side wins: a comparison with one in `a` keeps it, and one in `b` is selected. Two
- * selections and no `||`, so that gcc makes a minimum and a blend of it. */
-#define COMBINE_min(acc, a, b) ((b) != (b) ? (b) : (b) < (a) ? (b) : (a))
+#define COMBINE_min(acc, a, b) ((b) < (a) ? (b) : (a)) /* ignores a NaN in b */
 #define COMBINE_and(acc, a, b) APPLY_and(acc, a, b)
 #define COMBINE_or(acc, a, b) APPLY_or(acc, a, b)
 #define COMBINE_xor(acc, a, b) APPLY_xor(acc, a, b)
@@ -129,19 +133,37 @@ typedef uint64_t narrow_int64; /* wraps */
 #define BACK_or(acc, x) (x)
 #define BACK_xor(acc, x) (x)
 
-/* The value of a chunk's lanes; a minimum that is zero gets its sign from the elements. */
-#define VALUE_OF_sum(items, value, in, n) (value)
-#define VALUE_OF_and(items, value, in, n) (value)
-#define VALUE_OF_or(items, value, in, n) (value)
-#define VALUE_OF_xor(items, value, in, n) (value)
-#define VALUE_OF_min(items, value, in, n) LEAST_##items(value, in, n)
-#define LEAST_int8(value, in, n) (value)
-#define LEAST_int16(value, in, n) (value)
-#define LEAST_int32(value, in, n) (value)
-#define LEAST_int64(value, in, n) (value)
-#define LEAST_float16(value, in, n) zero_float16(value, in, n, key)
-#define LEAST_float32(value, in, n) zero_float32(value, in, n, key)
-#define LEAST_float64(value, in, n) zero_float64(value, in, n, key)
+/* Beside a chunk's minimum by comparisons: its elements' bits, whether one is a NaN, and the value
+ * that they make of it. Integers and other operations need none. */
+#define SIGN_sum(acc, x) 0
+#define SIGN_and(acc, x) 0
+#define SIGN_or(acc, x) 0
+#define SIGN_xor(acc, x) 0
+#define SIGN_min(acc, x) SIGN_##acc(x)
+#define SIGN_int8(x) 0
+#define SIGN_int16(x) 0
+#define SIGN_int32(x) 0
+#define SIGN_int64(x) 0
+#define SIGN_float32(x) bits_float32(x)
+#define SIGN_float64(x) bits_float64(x)
+#define IS_NAN_sum(acc, x) 0
+#define IS_NAN_and(acc, x) 0
+#define IS_NAN_or(acc, x) 0
+#define IS_NAN_xor(acc, x) 0
+#define IS_NAN_min(acc, x) ((x) != (x))
+#define VALUE_OF_sum(acc, value, signs, nan) (value)
+#define VALUE_OF_and(acc, value, signs, nan) (value)
+#define VALUE_OF_or(acc, value, signs, nan) (value)
+#define VALUE_OF_xor(acc, value, signs, nan) (value)
+#define VALUE_OF_min(acc, value, signs, nan) LEAST_##acc(value, signs, nan)
+#define LEAST_int8(value, signs, nan) (value)
+#define LEAST_int16(value, signs, nan) (value)
+#define LEAST_int32(value, signs, nan) (value)
+#define LEAST_int64(value, signs, nan) (value)
+#define LEAST_float32(value, signs, nan) \
+    ((nan) ? KEYED_float32(__builtin_nanf("")) : zero_float32(value, signs))
+#define LEAST_float64(value, signs, nan) \
+    ((nan) ? KEYED_float64(__builtin_nan("")) : zero_float64(value, signs))
 
 #define HIGHEST_int8 INT8_MAX
 #define HIGHEST_int16 INT16_MAX
