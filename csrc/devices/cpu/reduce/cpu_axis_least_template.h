@@ -87,6 +87,7 @@ CPU_INLINE void FOR(search_few)(const ITEM *in, uint64_t n, int64_t key, bool la
 /* The lesser of each lane and the one `half` above it; no NaN. */
 CPU_INLINE void FOR(fold)(ITEM *lanes, const int half) {
     for (int lane = 0; lane < half; lane++)
+        /* cppcheck-suppress uninitvar */
         lanes[lane] = lanes[lane + half] < lanes[lane] ? lanes[lane + half] : lanes[lane];
 }
 
@@ -208,9 +209,10 @@ CPU_INLINE void FOR(search_rows)(const struct axis_functions *functions, const s
             run = n <= LEAF ? axis_run(functions, part, in, n) : NULL;
         if (run && sizeof(ITEM) == 1) { /* often found at once: a bool's value */
             const ITEM *end = find_byte(run, (int8_t)(INT8_MIN ^ part->core_key), least(n, LEAF));
-            values[row] = (struct FOR(indexed)){INT8_MIN, end - run};
-            if (end)
+            if (end) {
+                values[row] = (struct FOR(indexed)){INT8_MIN, end - run};
                 continue;
+            }
         }
         if (!run || !is_short || !FOR(search_short)(run, n, part->core_key, values + row))
             FOR(search)(functions, part, in, values + row, leaf, find);

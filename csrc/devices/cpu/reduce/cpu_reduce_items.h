@@ -62,18 +62,23 @@ static inline struct complex_double complex_sum(struct complex_double a, struct 
 
 #define APPLY_sum(acc, a, b) SUM_##acc(a, b)
 #define APPLY_prod(acc, a, b) PROD_##acc(a, b)
-/* clang-format off */
-#define APPLY_min(acc, a, b)         \
-    _Generic((type_##acc)0,          \
-        float: least_float32(a, b),  \
-        double: least_float64(a, b), \
-        default: (b) < (a) ? (b) : (a))
-#define APPLY_max(acc, a, b)                 \
-    _Generic((type_##acc)0,                  \
-        float: greatest_float32(a, b),       \
-        double: greatest_float64(a, b),      \
-        default: (b) > (a) ? (b) : (a))
-/* clang-format on */
+#define APPLY_min(acc, a, b) MIN_##acc(a, b)
+#define APPLY_max(acc, a, b) MAX_##acc(a, b)
+#define MIN_float32(a, b) least_float32(a, b)
+#define MAX_float32(a, b) greatest_float32(a, b)
+#define MIN_float64(a, b) least_float64(a, b)
+#define MAX_float64(a, b) greatest_float64(a, b)
+#define EXTREMES(type)                                                                           \
+    static inline type_##type MIN_##type(type_##type a, type_##type b) { return b < a ? b : a; } \
+    static inline type_##type MAX_##type(type_##type a, type_##type b) { return b > a ? b : a; }
+EXTREMES(int8)
+EXTREMES(int16)
+EXTREMES(int32)
+EXTREMES(int64)
+EXTREMES(uint8)
+EXTREMES(uint16)
+EXTREMES(uint32)
+EXTREMES(uint64)
 #define APPLY_and(acc, a, b) ((type_##acc)((a) & (b)))
 #define APPLY_or(acc, a, b) ((type_##acc)((a) | (b)))
 #define APPLY_xor(acc, a, b) ((type_##acc)((a) ^ (b)))
