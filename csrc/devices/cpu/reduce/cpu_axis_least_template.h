@@ -138,12 +138,12 @@ CPU_INLINE bool FOR(search_lanes)(const ITEM *in, uint64_t n, int64_t key, const
     return !any;
 }
 
-/* The same with as many lanes as pay. */
+/* The same with as many lanes as pay: floats have longer chains. */
 CPU_INLINE bool FOR(search_short)(const ITEM *in, uint64_t n, int64_t key,
                                   struct FOR(indexed) * result) {
     enum { WIDTH = WIDTH_OF(ITEM) };
-    return n < 3 * WIDER * WIDTH ? FOR(search_lanes)(in, n, key, WIDTH, result)
-                                 : FOR(search_lanes)(in, n, key, WIDER * WIDTH, result);
+    return EXACT || n < 3 * WIDER * WIDTH ? FOR(search_lanes)(in, n, key, WIDTH, result)
+                                          : FOR(search_lanes)(in, n, key, WIDER * WIDTH, result);
 }
 
 typedef int64_t FOR(find_function)(const ITEM *in, uint64_t n, ITEM best, int64_t key, bool last);

@@ -43,7 +43,9 @@ enum {
     KEPT_MOST = LANES,         /* results of a slab's row */
     FEW_COLUMNS = 8,           /* each row of which costs more than to gather them */
     FEW_BYTES = 16,            /* of columns that are searched one by one */
-    LONG_AXIS = 64,            /* columns that are worth a tile of their own */
+    LONG_AXIS = 64,            /* columns that are worth a tile of their own, */
+    LONG_RUN = 64,             /* or bytes of contiguous ones, */
+    LONG_TILE = 4096,          /* if the tile has this many bytes */
     FOLDED = 64,               /* columns for which rows are joined, */
     FOLDED_ROWS = 16,          /* and rows that remain */
     ITEMS_PER_NS = 32,         /* reduced by one thread, estimated, */
@@ -479,7 +481,11 @@ static void set_shape(struct job *job, const struct device_axes *outer,
         job->outer_axes = *outer;
         job->inner_axes = *inner;
     }
-    if (job->inner_axes.count > 1 && job->inner_axes.sizes[0] >= LONG_AXIS) {
+    const uint64_t bytes = job->inner_axes.sizes[0] * job->functions->item_size;
+    if (job->inner_axes.count > 1 &&
+        (job->inner_axes.sizes[0] >= LONG_AXIS ||
+         (job->inner_axes.steps[0] == 1 && bytes >= LONG_RUN && bytes * job->reduced >= LONG_TILE &&
+          !job->functions->convert))) {
         const struct device_axes last = job->outer_axes;
         job->outer *= job->inner / job->inner_axes.sizes[0];
         job->inner = job->inner_axes.sizes[0];
