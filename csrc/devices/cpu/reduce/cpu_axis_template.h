@@ -228,9 +228,9 @@ CPU_INLINE void OF(add_ahead)(NARROW *tile, const ITEM *in, const uint64_t count
     OF(add_some)(tile, in, count, 4, false, stride, key, mask);
 }
 
-/* Adds rows of a tile's columns to it. The first row or two make the tile; fours follow, and what remains.
- * Prefetches the four rows that follow where elements are widened: float32 sums then read 35 GB/s
- * instead of 20 (one core of an AMD EPYC); others lose. */
+/* Adds rows of a tile's columns to it. The first row or two make the tile; fours follow, and what
+ * remains. Prefetches the four rows that follow where elements are widened: float32 sums then read
+ * 35 GB/s instead of 20 (one core of an AMD EPYC); others lose. */
 CPU_INLINE void OF(add_rows)(NARROW *tile, const ITEM *in, uint64_t rows, uint64_t columns,
                              bool first, int64_t stride, int64_t key, int64_t mask) {
     enum {

@@ -443,6 +443,24 @@ static bool whole_units(const struct job *job, uint64_t unit, int64_t step) {
            step % (int64_t)unit == 0;
 }
 
+/* Whether the first axis of the columns is worth tiles of its own. */
+static bool fills_tiles(const struct job *job) {
+    const uint64_t columns = job->inner_axes.sizes[0], bytes = columns * job->functions->item_size;
+    return columns >= LONG_AXIS || (job->inner_axes.steps[0] == 1 && bytes >= LONG_RUN &&
+                                    bytes * job->reduced >= LONG_TILE && !job->functions->convert);
+}
+
+/* Makes rows of all other axes of the columns. */
+static void move_axes(struct job *job) {
+    const struct device_axes last = job->outer_axes;
+    job->outer *= job->inner / job->inner_axes.sizes[0];
+    job->inner = job->inner_axes.sizes[0];
+    job->outer_axes.count = 0;
+    append_axes(&job->outer_axes, &job->inner_axes, 1);
+    append_axes(&job->outer_axes, &last, 0);
+    job->inner_axes.count = 1;
+}
+
 /* Chooses rows and columns. The results are ordered by the outer index and then by the inner one:
  * axes may move from one to the other. */
 static void set_shape(struct job *job, const struct device_axes *outer,
@@ -481,19 +499,8 @@ static void set_shape(struct job *job, const struct device_axes *outer,
         job->outer_axes = *outer;
         job->inner_axes = *inner;
     }
-    const uint64_t bytes = job->inner_axes.sizes[0] * job->functions->item_size;
-    if (job->inner_axes.count > 1 &&
-        (job->inner_axes.sizes[0] >= LONG_AXIS ||
-         (job->inner_axes.steps[0] == 1 && bytes >= LONG_RUN && bytes * job->reduced >= LONG_TILE &&
-          !job->functions->convert))) {
-        const struct device_axes last = job->outer_axes;
-        job->outer *= job->inner / job->inner_axes.sizes[0];
-        job->inner = job->inner_axes.sizes[0];
-        job->outer_axes.count = 0;
-        append_axes(&job->outer_axes, &job->inner_axes, 1);
-        append_axes(&job->outer_axes, &last, 0);
-        job->inner_axes.count = 1;
-    }
+    if (job->inner_axes.count > 1 && fills_tiles(job))
+        move_axes(job);
     const uint64_t unit = job->inner_axes.sizes[0];
     if (job->inner_axes.count == 1) {
         job->inner_axes.count = 0;
