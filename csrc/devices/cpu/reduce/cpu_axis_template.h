@@ -61,7 +61,7 @@ static CPU_APART void OF(fold_kept)(VALUE *lanes, uint64_t kept, int64_t mask, V
 CPU_INLINE bool OF(quick)(const ITEM *in, uint64_t n, bool ahead, int64_t key, VALUE *result) {
     NARROW lanes[MANY];
     INDEX slow[MANY] = {0}, signs[MANY] = {0}, any = 0, sign = 0;
-    (void)key;
+    (void)key, (void)sign;
     for (int lane = 0; lane < (int)MANY; lane++)
         lanes[lane] = IDENTITY;
     for (uint64_t i = 0; i < n; i += MANY) {

@@ -188,7 +188,7 @@ struct functions;
         bits signs[MANY] = {0}, nans[MANY] = {0}, sign = 0, nan = 0;                              \
         type_##acc wide[MANY];                                                                    \
         size_t i = 0;                                                                             \
-        (void)key;                                                                                \
+        (void)key, (void)sign, (void)nan;                                                         \
         for (int lane = 0; lane < MANY; lane++)                                                   \
             lanes[lane] = IDENTITY_##op(acc);                                                     \
         for (; i + MANY <= n; i += MANY) {                                                        \
