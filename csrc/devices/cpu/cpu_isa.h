@@ -33,15 +33,6 @@
 #define CPU_ISAS(ISA, ...) ISA(baseline, , 16, , true, __VA_ARGS__)
 #endif
 
-/* For files of many vector loops. gcc's -O3 also interchanges loops, which makes columns of rows,
- * and makes several versions of each, which takes a third more time and code. */
-#if defined(__GNUC__) && !defined(__clang__)
-#define CPU_COMPACT \
-    _Pragma("GCC optimize(\"O2,tree-vectorize,vect-cost-model=dynamic,peel-loops\")")
-#else
-#define CPU_COMPACT
-#endif
-
 #define CPU_INLINE static inline __attribute__((always_inline))
 #define CPU_APART __attribute__((noinline)) /* not worth a copy for every set */
 

@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-CPU_COMPACT
-
 #define COMBINE(a, b) APPLY(a, b)
 #define ROW_LEAF LONG_LEAF
 #define ROW_FEW FEW

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-CPU_COMPACT
-
 #define LANES_OF(type) \
     (LANE_BYTES / (int)sizeof(type) < LANES ? LANES : LANE_BYTES / (int)sizeof(type))
 #define ROW_LEAF LEAF

@@ -73,7 +73,6 @@ RUNG(-1, "simd", "cpu_reduce_simd",
 #include <string.h>
 
 /* The signatures paste the name `bool`: from here on a type's name, no longer a macro. */
-CPU_COMPACT
 
 #undef bool
 typedef _Bool bool;
