@@ -302,6 +302,18 @@ def test_slabs_of_few_inner_elements(device, dtype, rng):
             check(array, str(op), device, axis=1)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("device", kinds())
+def test_runs_of_columns_behind_a_stepped_axis(device, dtype, rng):
+    """The cpu gives a run of 64 bytes a tile of its own if the tile has 4 KB."""
+    ops = [op for op in (*UFUNCS, *OTHERS) if op in ops_of(dtype) and op != "prod"]
+    item = np.dtype(dtype).itemsize
+    for run, rows in itertools.product((64 // item, 64 // item + 1, 160 // item), (3, 64, 300)):
+        array = items_of(rng, dtype, (rows, 6, run + 2))
+        for view in (array[:, ::2, 2:], array[:, 1:, : run - 1], array[::-1, ::-1, 1 : run + 1]):
+            check(view, str(rng.choice(ops)), device, axis=0)
+
+
 @pytest.mark.parametrize("device", kinds())
 def test_one_result_beyond_whole_tiles(device, rng):
     """Results that do not merge to one axis, one more than the cpu processes at a time."""

@@ -8,64 +8,38 @@
  */
 #pragma once
 
-#include "../cpu_isa.h"
+#include <stdint.h>
 
-static inline uint32_t bits_float32(float item) {
-    union {
-        float value;
-        uint32_t bits;
-    } number = {item};
-    return number.bits;
-}
-static inline float value_float32(uint32_t bits) {
-    union {
-        uint32_t bits;
-        float value;
-    } number = {bits};
-    return number.value;
-}
-static inline float keyed_float32(float item, int64_t key) {
-    return value_float32(bits_float32(item) ^ (uint32_t)key);
-}
-static inline float lesser_float32(float a, float b) {
-    return value_float32(bits_float32(a < b ? a : b) | bits_float32(b < a ? b : a));
-}
-static inline float least_float32(float a, float b) {
-    return a != a || b != b ? __builtin_nanf("") : lesser_float32(a, b);
-}
-static inline float greatest_float32(float a, float b) {
-    return a != a || b != b ? __builtin_nanf("") : -lesser_float32(-a, -b);
-}
-static inline float zero_float32(float least, uint32_t signs) {
-    return least == 0 && signs >> 31 ? -0.0f : least;
-}
-
-static inline uint64_t bits_float64(double item) {
-    union {
-        double value;
-        uint64_t bits;
-    } number = {item};
-    return number.bits;
-}
-static inline double value_float64(uint64_t bits) {
-    union {
-        uint64_t bits;
-        double value;
-    } number = {bits};
-    return number.value;
-}
-static inline double keyed_float64(double item, int64_t key) {
-    return value_float64(bits_float64(item) ^ (uint64_t)key);
-}
-static inline double lesser_float64(double a, double b) {
-    return value_float64(bits_float64(a < b ? a : b) | bits_float64(b < a ? b : a));
-}
-static inline double least_float64(double a, double b) {
-    return a != a || b != b ? __builtin_nan("") : lesser_float64(a, b);
-}
-static inline double greatest_float64(double a, double b) {
-    return a != a || b != b ? __builtin_nan("") : -lesser_float64(-a, -b);
-}
-static inline double zero_float64(double least, uint64_t signs) {
-    return least == 0 && signs >> 63 ? -0.0 : least;
-}
+#define KEYED(name, type, unsigned_type, sign, nan)                                   \
+    static inline unsigned_type bits_##name(type item) {                              \
+        union {                                                                       \
+            type value;                                                               \
+            unsigned_type bits;                                                       \
+        } number = {item};                                                            \
+        return number.bits;                                                           \
+    }                                                                                 \
+    static inline type value_##name(unsigned_type bits) {                             \
+        union {                                                                       \
+            unsigned_type bits;                                                       \
+            type value;                                                               \
+        } number = {bits};                                                            \
+        return number.value;                                                          \
+    }                                                                                 \
+    static inline type keyed_##name(type item, int64_t key) {                         \
+        return value_##name(bits_##name(item) ^ (unsigned_type)key);                  \
+    }                                                                                 \
+    static inline type lesser_##name(type a, type b) {                                \
+        return value_##name(bits_##name(a < b ? a : b) | bits_##name(b < a ? b : a)); \
+    }                                                                                 \
+    static inline type least_##name(type a, type b) {                                 \
+        return a != a || b != b ? nan("") : lesser_##name(a, b);                      \
+    }                                                                                 \
+    static inline type greatest_##name(type a, type b) {                              \
+        return a != a || b != b ? nan("") : -lesser_##name(-a, -b);                   \
+    }                                                                                 \
+    static inline type zero_##name(type least, unsigned_type signs) {                 \
+        return least == 0 && signs >> sign ? (type)-0.0 : least;                      \
+    }
+KEYED(float32, float, uint32_t, 31, __builtin_nanf)
+KEYED(float64, double, uint64_t, 63, __builtin_nan)
+#undef KEYED
