@@ -129,6 +129,11 @@ static enum status cpu_copy_out(struct device *device, void *to, device_address 
     return STATUS_OK;
 }
 
+static enum status cpu_copy(struct device *device, device_address to, device_address from,
+                            size_t bytes) {
+    return cpu_copy_out(device, (void *)(uintptr_t)to, from, bytes);
+}
+
 static enum status cpu_fill(struct device *device, device_address to, uint8_t value, size_t bytes) {
     (void)device;
     memset((void *)(uintptr_t)to, value, bytes);
@@ -208,7 +213,7 @@ const struct device_ops cpu_device_ops = {
     .sync = cpu_sync,
     .pin = device_no_pin,
     .unpin = device_no_unpin,
-    .copy = device_no_copy,
+    .copy = cpu_copy,
     .follow = device_no_follow,
     .owner = device_no_owner,
     .adopt = device_no_adopt,
