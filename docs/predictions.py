@@ -1,9 +1,9 @@
 """Print predicted times beside the decks', an H200's and an H100's: docs/predictions.md's tables.
 
-    python docs/predictions.py [decks] [h200] [twenty] [blind] [unseen] [final] [twelve] [without]
+    python docs/predictions.py [TABLE ...]
 
-All takes a quarter hour. The H200's times are those of gpuopt/measure/reference, warm, in a graph;
-the H100's those of tests/observe, in a stream.
+Tables: decks, h200, twenty, blind, unseen, final, twelve, ten, without; all take minutes. The
+H200's ladders are those of gpuopt/measure/reference, in a graph; tests/observe's in a stream.
 `without` predicts the tables once more, each GPU without the constants that were fitted on it.
 Machine code is counted where ptxas and nvdisasm are at hand.
 """
@@ -110,8 +110,9 @@ TABLES: dict[str, Callable[[], Iterator[Row]]] = {
     "unseen": lambda: _users("unseen"),
     "final": lambda: _users("final"),
     "twelve": lambda: _users("twelve"),
+    "ten": lambda: _users("ten"),
 }
-USERS = ("twenty", "blind", "unseen", "final", "twelve")
+USERS = ("twenty", "blind", "unseen", "final", "twelve", "ten")
 
 
 @cache
@@ -218,7 +219,7 @@ def left_out() -> None:
         "h200": rows("h200"),
         "h100": [
             each
-            for name in USERS[:-1]  # the last one's GPU is an H200
+            for name in USERS[:-2]  # the last two were measured on an H200
             for each in rows(name)
             if predicted(each).seconds > 0
         ],
