@@ -130,6 +130,7 @@ enum sim_finding_kind {
     X(inst_integer,          "-",                                    "integer instructions, per warp")               \
     X(inst_multiply,         "-",                                    "integer multiply instructions, per warp")      \
     X(inst_divide,           "-",                                    "integer divide and remainder, per warp")       \
+    X(odd_operands,          "-",                                    "divisions and roots of floats for which a lane's operands, such as zero, take a subroutine, per warp") \
     X(inst_convert,          "-",                                    "conversions, per warp")                        \
     X(inst_f32,              "-",                                    "float32 instructions, per warp")               \
     X(inst_f64,              "-",                                    "float64 instructions, per warp")               \

@@ -322,6 +322,13 @@ class Launch:
         lines = [each.ptx_line for each in self.statements]
         return dict(zip(reversed(lines), reversed(counts), strict=True))
 
+    @cached_property
+    def odd(self) -> dict[int, float]:
+        """The part of its executions in which a line's division or root had odd operands."""
+        counts, every = self.column("odd_operands"), self.column("warp_instructions")
+        places = np.flatnonzero(counts).tolist()
+        return {self.statements[at].ptx_line: float(counts[at] / every[at]) for at in places}
+
     def record(self) -> dict[str, Any]:
         """Return a flat dict of the launch, its counters and ratios, for pandas."""
         return {

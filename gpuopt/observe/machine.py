@@ -57,6 +57,8 @@ _WORD = re.compile(r"^\s*/\* 0x([0-9a-f]{16}) \*/")  # the second one of an inst
 _LABEL = re.compile(r"`\((\.L\w+)\)")
 _INTERNAL = re.compile(r"(\$__internal_\w+?\$__cuda_\w+)")  # a subroutine of the compiler's own
 _SLOW = "CALL.SLOW"  # our name for a call of one that ordinary operands do not need
+# Its way for zeros: a third of its instructions, each of which needs the one before.
+WAY, STEP = 1 / 3, 5
 _OUTSTANDING = re.compile(r",\s*0x([0-9a-f]+)")  # of DEPBAR.LE
 CONTROL = 41  # of the second word, its least bit
 _WIDTH = re.compile(r"\.(64|128)\b")
@@ -80,6 +82,8 @@ class MachineInstruction(NamedTuple):
         A bit for each scoreboard that it waits for.
     target : int
         The block that it branches to; of DEPBAR the copies that may be outstanding; else -1.
+    steps : int
+        The instructions that it stands for: of a subroutine that is called for odd operands.
     """
 
     name: str
@@ -90,6 +94,7 @@ class MachineInstruction(NamedTuple):
     reads: int = 7
     waits: int = 0
     target: int = -1
+    steps: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,10 +179,25 @@ class Machine:
         return [(each.target, each.block) for each in self.code if 0 <= each.target <= each.block]
 
     @cached_property
-    def slow(self) -> set[int]:
-        """The blocks that call a subroutine for odd operands, and those that it returns to."""
-        found = {each.block + at for each in self.code if each.name == _SLOW for at in (0, 1)}
-        return found & {each.block for each in self.code}
+    def steps(self) -> np.ndarray:
+        """The instructions that each one stands for."""
+        return np.array([each.steps for each in self.code], float)
+
+    @cached_property
+    def slow(self) -> list[tuple[int, int, int]]:
+        """The blocks that call a subroutine for odd operands, and those that it returns to.
+
+        Each with the line of the call, and how many calls that line has.
+        """
+        calls = [each for each in self.code if each.name == _SLOW]
+        copies = Counter(each.line for each in calls)
+        blocks = {each.block for each in self.code}
+        return [
+            (each.block + at, each.line, copies[each.line])
+            for each in calls
+            for at in (0, 1)
+            if each.block + at in blocks
+        ]
 
     @cached_property
     def innermost(self) -> dict[int, tuple[int, int] | None]:
@@ -237,7 +257,8 @@ def _plan(machine: Machine) -> ExecutionPlan:
         if not (len(each) > 1 and turning & set(each))
         for block in each
     ]
-    known = {block for _, each in anchored for block in each} | machine.slow
+    known = {block for _, each in anchored for block in each}
+    known |= {block for block, _, _ in machine.slow}
     rest = sorted(
         (block, index[line], len(set(blocks)))
         for (name, line), blocks in found.items()
@@ -312,34 +333,38 @@ def annotated(ptx: str) -> str:
 def parsed(text: str) -> tuple[MachineInstruction, ...]:
     """Return the instructions of nvdisasm's listing of one kernel; blocks are counted from 0.
 
-    Floating-point divisions and roots call a subroutine for operands out of the ordinary, which is
-    left out. That of a 64-bit integer division has the line of its first call.
+    Floating-point divisions and roots call a subroutine for operands out of the ordinary: the call
+    stands for a way through it. That of a 64-bit integer division has the line of its first call.
     """
     found: list[MachineInstruction] = []
     labels: dict[str, int] = {}
     branches: dict[int, str] = {}
     calls: dict[str, int] = {}
+    left_out: Counter[str] = Counter()  # instructions of each subroutine
+    called_by: dict[int, str] = {}
     line = block = 0
-    kept = True
+    kept, routine = True, ""
     for each in text.split("\n"):
         if told := _LINE.search(each):
             line = int(told[1])
         elif each.startswith("$__internal"):
             block += 1
-            name = each.partition(":")[0]
-            kept, line = "64" in name.replace("f64", ""), calls.get(name, 0)
+            routine = each.partition(":")[0]
+            kept, line = "64" in routine.replace("f64", ""), calls.get(routine, 0)
         elif each.startswith(".L_"):
             block += 1
             labels[each.partition(":")[0]] = block
         elif not kept:
-            continue
+            left_out[routine] += bool(_CODE.search(each))
         elif code := _CODE.search(each):
             name, rest = code[2], code[3]
             if label := _LABEL.search(rest):
                 branches[len(found)] = label[1]
             if called := _INTERNAL.search(rest):
                 calls.setdefault(called[1], line)
-                name = name if "64" in called[1].replace("f64", "") else _SLOW
+                if "64" not in called[1].replace("f64", ""):
+                    name = _SLOW
+                    called_by[len(found)] = called[1]
             left = _OUTSTANDING.search(rest) if name.startswith("DEPBAR") else None
             found.append(
                 MachineInstruction(name, line, block, target=int(left[1], 16) if left else -1)
@@ -348,11 +373,21 @@ def parsed(text: str) -> tuple[MachineInstruction, ...]:
                 block += 1
         elif found and (word := _WORD.match(each)):
             found[-1] = found[-1]._replace(**control(int(word[1], 16)))
+    _charge(found, called_by, left_out)
     for at, label in branches.items():
         found[at] = found[at]._replace(target=labels.get(label, -1))
     while found and found[-1].name.startswith(("NOP", "BRA")):  # behind the end
         found.pop()
     return tuple(found)
+
+
+def _charge(
+    code: list[MachineInstruction], called: Mapping[int, str], lengths: Mapping[str, int]
+) -> None:
+    """Give calls of subroutines for odd operands their instructions and clocks."""
+    for at, routine in called.items():
+        steps = max(1, round(WAY * lengths[routine]))
+        code[at] = code[at]._replace(steps=steps, stall=STEP * steps)
 
 
 def control(word: int) -> dict[str, int]:
@@ -422,7 +457,7 @@ def machine_of(ptx: str, kernel: str, capability: int) -> Machine | None:
         arch = target[1]  # code for one architecture only
     elif target and int(target[2]) > capability:
         return None
-    key = cache.key("machine", 3, ptx, kernel, arch, _tool("ptxas"), _tool("nvdisasm"))
+    key = cache.key("machine", 4, ptx, kernel, arch, _tool("ptxas"), _tool("nvdisasm"))
     found = cache.load(key)
     if found is None:
         found = _compiled(ptx, kernel, arch)
@@ -454,7 +489,9 @@ def _innermost(block: int, loops: Sequence[tuple[int, int]]) -> tuple[int, int] 
     return min(around, key=lambda each: each[1] - each[0], default=None)
 
 
-def executions(machine: Machine, counts: Mapping[int, int]) -> np.ndarray:
+def executions(
+    machine: Machine, counts: Mapping[int, int], odd: Mapping[int, float] | None = None
+) -> np.ndarray:
     """Return how often each instruction was executed, in warps.
 
     Parameters
@@ -462,6 +499,8 @@ def executions(machine: Machine, counts: Mapping[int, int]) -> np.ndarray:
     machine : Machine
     counts : mapping of int to int
         By line of the PTX, how often its statement was executed.
+    odd : mapping of int to float, optional
+        By line, the part of these in which operands were odd.
     """
     plan = machine.plan
     counted = np.fromiter(map(counts.get, machine.line_index, repeat(0)), float)
@@ -471,7 +510,8 @@ def executions(machine: Machine, counts: Mapping[int, int]) -> np.ndarray:
     for line, copies in plan.places:
         for block, each in _spread(counts.get(line, 0), copies, machine.loops, entered).items():
             found[block] = max(found[block], each)  # guarded ones are issued, too
-    found[list(machine.slow)] = 0.0
+    for block, line, copies_of in machine.slow:
+        found[block] = (odd or {}).get(line, 0.0) * counts.get(line, 0) / copies_of
     turns = np.full(plan.loops.max(initial=0) + 1, -1.0)
     np.maximum.at(turns, plan.loops[plan.known], found[plan.known])
     turns[turns < 0] = math.inf

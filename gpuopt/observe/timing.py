@@ -85,7 +85,9 @@ def _instructions(
     """Return the clocks of the busiest of issue and the pipes."""
     capability = row["compute_capability"]
     if code:
-        sums = np.bincount(code.machine.pipes, code.times, len(machine.PIPES)).tolist()
+        sums = np.bincount(
+            code.machine.pipes, code.times * code.machine.steps, len(machine.PIPES)
+        ).tolist()
         pipes = dict(zip(machine.PIPES, sums, strict=True))
     else:
         body = _body(launch.texts)
@@ -168,7 +170,7 @@ def code_of(launch: Launch, row: dict[str, Any]) -> tuple[machine.Machine | None
     found = compiled_of(launch, row)
     if not found or not found.code:
         return found, None
-    return found, Code(found, machine.executions(found, launch.executed))
+    return found, Code(found, machine.executions(found, launch.executed, launch.odd))
 
 
 def _passes(launch: Launch, sample: Sample, code: Code) -> float:
@@ -509,7 +511,7 @@ def _in_order(
         scale = longest * warps / max(1, launch.counters.warp_instructions)
     else:
         counts, kinds, steps = sample.counts(coupled)
-        times = np.stack([machine.executions(code.machine, each) for each in counts])
+        times = np.stack([machine.executions(code.machine, each, launch.odd) for each in counts])
         scale = longest / max(1, steps)
     if coupled:
         uses = {name: code.executed(*heads) / blocks for name, heads in QUEUES.items()}

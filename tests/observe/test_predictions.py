@@ -14,7 +14,7 @@ import gpuopt
 from gpuopt import _core
 from gpuopt.catalog.figures import FIGURES
 from gpuopt.experiments.coalescing import DECK
-from gpuopt.observe import scoreboard, timing
+from gpuopt.observe import machine, scoreboard, timing
 from gpuopt.observe.bounds import preset_row
 
 OFF = 0.25  # the bar: every row
@@ -450,3 +450,45 @@ def test_a_stream_costs_each_launch_more_than_a_graph():
     assert told.predicted(how="queue").seconds == told.predicted().seconds
     with pytest.raises(ValueError, match="how: 'sync' is not one of 'queue', 'graph'"):
         told.predicted(how="sync")
+
+
+QUOTIENTS = HEAD + "".join(
+    f"""
+.visible .entry {name}(.param .u64 out, .param .u64 in, .param .{kind} by) {{
+    .reg .b32 %r<2>; .reg .b64 %rd<4>; .reg .{kind} %x<4>;
+    ld.param.u64 %rd1, [out]; ld.param.u64 %rd2, [in]; ld.param.{kind} %x1, [by];
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %rd3, %r1, {size};
+    add.s64 %rd2, %rd2, %rd3;
+    add.s64 %rd1, %rd1, %rd3;
+    ld.global.{kind} %x2, [%rd2];
+    {text};
+    st.global.{kind} [%rd1], %x3;
+    ret;
+}}
+"""
+    for name, kind, size, text in (
+        ("div32", "f32", 4, "div.rn.f32 %x3, %x2, %x1"),
+        ("rcp32", "f32", 4, "rcp.rn.f32 %x3, %x2"),
+        ("sqrt32", "f32", 4, "sqrt.rn.f32 %x3, %x2"),
+        ("fast32", "f32", 4, "div.full.f32 %x3, %x2, %x1"),
+        ("div64", "f64", 8, "div.rn.f64 %x3, %x2, %x1"),
+        ("rcp64", "f64", 8, "rcp.rn.f64 %x3, %x2"),
+        ("sqrt64", "f64", 8, "sqrt.rn.f64 %x3, %x2"),
+    )
+)
+
+
+@pytest.mark.parametrize("name", ["div32", "rcp32", "sqrt32", "fast32", "div64", "rcp64", "sqrt64"])
+def test_warps_with_odd_operands_are_counted_and_predicted_to_take_longer(name):
+    """Two warps of ordinary operands, then one of them with a zero in its last lane."""
+    kernel = gpuopt.load_ptx(QUOTIENTS, device="sim:h200")[name]
+    dtype = np.float64 if "64" in name else np.float32
+    x = np.linspace(1, 1000, 64).astype(dtype)
+    plain = gpuopt.profile(kernel, 1, 64, np.empty_like(x), x, dtype(3))
+    x[-1] = 0
+    odd = gpuopt.profile(kernel, 1, 64, np.empty_like(x), x, dtype(3))
+    assert plain.counters.odd_operands == 0
+    assert odd.counters.odd_operands == (name != "fast32")
+    if machine._tool("ptxas") and machine._tool("nvdisasm"):
+        assert (odd.predicted().seconds > plain.predicted().seconds) == (name != "fast32")

@@ -355,7 +355,8 @@ enum {                  /* mods */
        SIM_M_ROUND = 3, /* 0 nearest, 1 zero, 2 down, 3 up */
        SIM_M_FTZ = 4,
        SIM_M_SAT = 8,
-       SIM_M_RELU = 16
+       SIM_M_RELU = 16,
+       SIM_M_ODD = 32 /* machine code has a subroutine for odd operands: they are counted */
 };
 
 enum sim_order {

@@ -174,7 +174,7 @@ static inline int sim_contiguous(const struct sim_access *a) {
 
 /* A worker's counts, per instruction and per basic block. */
 struct sim_pc_count {
-    uint64_t guard_off, divergent;
+    uint64_t guard_off, divergent, odd;
     uint64_t requests, sectors, lines, bytes, moved,
         transactions; /* global memory; requests of other spaces */
     uint64_t shared_requests, wavefronts, conflicts, turns, local_requests;

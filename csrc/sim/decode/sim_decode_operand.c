@@ -33,6 +33,16 @@ static int is_division(const char *mnemonic) {
            (mnemonic[4] == 'u' || mnemonic[4] == 's');
 }
 
+/* A division or a root whose machine code calls a subroutine for odd operands. */
+static int has_subroutine(const struct sim_decoder *d, const char *mnemonic) {
+    static const char *const rows[] = {"div.f32", "rcp.f32", "sqrt.f32",
+                                       "div.f64", "rcp.f64", "sqrt.f64"};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(mnemonic, rows[i]) == 0)
+            return !sim_part(d, "approx");
+    return 0;
+}
+
 enum sim_status sim_lane_row(struct sim_decoder *d, int row, unsigned mods, uint32_t dst,
                              const uint32_t *sources, int helper) {
     const struct sim_lane_op *op = &sim_lane_ops[row];
@@ -49,6 +59,8 @@ enum sim_status sim_lane_row(struct sim_decoder *d, int row, unsigned mods, uint
     in.type = op->types[0];
     in.ext = (uint32_t)row;
     in.flags = helper ? SIM_F_HELPER : 0;
+    if (!helper && has_subroutine(d, op->mnemonic))
+        mods |= SIM_M_ODD;
     if (mods) {
         in.flags |= SIM_F_MODS;
         in.mods = (uint8_t)mods;

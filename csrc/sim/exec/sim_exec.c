@@ -190,7 +190,7 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
         case SIM_OP_LANE: {
             uint8_t *to = mask == SIM_FULL ? regs + in->dst : w->scratch[0];
             if (SIM_UNLIKELY(in->flags & SIM_F_MODS))
-                sim_exec_modified(w, in, to, regs);
+                sim_exec_modified(w, in, pc, mask, to, regs);
             else
                 in->fn(to, regs + in->a, regs + in->b, regs + in->c, regs + in->e);
             if (mask != SIM_FULL)
@@ -200,7 +200,7 @@ enum sim_stop sim_exec(struct sim_worker *w, struct sim_warp *warp, struct sim_s
         case SIM_OP_MASK: {
             sim_u32 r;
             if (SIM_UNLIKELY(in->flags & SIM_F_MODS))
-                sim_exec_modified(w, in, (uint8_t *)&r, regs);
+                sim_exec_modified(w, in, pc, mask, (uint8_t *)&r, regs);
             else
                 in->fn(&r, regs + in->a, regs + in->b, NULL, NULL);
             uint32_t p = r, q = ~p;

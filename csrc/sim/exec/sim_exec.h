@@ -20,8 +20,8 @@ int sim_call_indirect(struct sim_worker *w, struct sim_warp *warp, struct sim_sp
                       uint32_t pc, uint32_t mask, uint8_t *regs);
 
 /* ---- sim_exec_lane.c ---- */
-void sim_exec_modified(struct sim_worker *w, const struct sim_insn *in, uint8_t *d,
-                       const uint8_t *regs);
+void sim_exec_modified(struct sim_worker *w, const struct sim_insn *in, uint32_t pc, uint32_t mask,
+                       uint8_t *d, const uint8_t *regs);
 void sim_exec_special(struct sim_worker *w, const struct sim_warp *warp, const struct sim_insn *in,
                       uint32_t mask, uint8_t *regs);
 void sim_exec_carry(const struct sim_insn *in, uint32_t mask, uint8_t *regs);

@@ -100,12 +100,52 @@ static void flush_before_rounding(struct sim_worker *w, const struct sim_insn *i
     memcpy(d, result, sizeof result);
 }
 
-void sim_exec_modified(struct sim_worker *w, const struct sim_insn *in, uint8_t *d,
-                       const uint8_t *regs) {
+/* Divisions and roots in machine code are a few instructions for ordinary operands; for others,
+ * such as zero, they call a subroutine. The tests are those of ptxas's code; FCHK's, which is
+ * hardware, by exponents. */
+static int is_odd_f32(char root, uint32_t a, uint32_t b) {
+    enum { LEAST = 24, MOST = 252, SPREAD = 125 }; /* exponents; their difference */
+    const int x = (int)(a >> 23 & 255), y = (int)(b >> 23 & 255);
+    if (root == 's')
+        return a - 0x0d000000u > 0x727fffffu;
+    if (root == 'r')
+        return ((a + 0x01800000u) & 0x7f800000u) <= 0x01ffffffu;
+    return x < LEAST || x == 255 || !y || y > MOST || x - y > SPREAD || y - x > SPREAD;
+}
+
+static int is_odd_f64(char root, uint64_t a, uint64_t b) {
+    const uint32_t x = (uint32_t)(a >> 32), y = (uint32_t)(b >> 32) & 0x7fffffffu,
+                   size = x & 0x7fffffffu;
+    const int quotient = (int)(size >> 20) - (int)(y >> 20) + 1023; /* its exponent, about */
+    if (root == 's')
+        return x - 0x03500000u >= 0x7ca00000u;
+    if (root == 'r')
+        return ((x + 0x00300402u) & 0x7fffffffu) < 0x00400402u;
+    return size < 0x03600000u || y >= 0x7f800000u || quotient < 2 || quotient > 2046;
+}
+
+/* Whether a lane's operands need the subroutine: the whole warp waits for it. */
+static int has_odd_operand(const struct sim_insn *in, uint32_t mask, const uint8_t *regs) {
+    const char root = sim_lane_ops[in->ext].mnemonic[0]; /* of "sqrt", "rcp", "div" */
+    for (uint32_t lanes = mask; lanes; lanes &= lanes - 1) {
+        const int i = __builtin_ctz(lanes);
+        if (in->dsize == 4 ? is_odd_f32(root, ((const sim_u32 *)(const void *)(regs + in->a))[i],
+                                        ((const sim_u32 *)(const void *)(regs + in->b))[i])
+                           : is_odd_f64(root, ((const sim_u64 *)(const void *)(regs + in->a))[i],
+                                        ((const sim_u64 *)(const void *)(regs + in->b))[i]))
+            return 1;
+    }
+    return 0;
+}
+
+void sim_exec_modified(struct sim_worker *w, const struct sim_insn *in, uint32_t pc, uint32_t mask,
+                       uint8_t *d, const uint8_t *regs) {
     static const int modes[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD};
     const struct sim_lane_op *row = &sim_lane_ops[in->ext];
     const uint32_t slots[4] = {in->a, in->b, in->c, in->e};
     const uint8_t *inputs[4];
+    if (in->mods & SIM_M_ODD)
+        w->pcs[pc].odd += (uint64_t)has_odd_operand(in, mask, regs);
     for (int i = 0; i < 4; i++) {
         unsigned type = row->types[i + 1];
         inputs[i] = regs + slots[i];

@@ -139,6 +139,7 @@ static void add_instruction(const struct sim_kernel *k, uint32_t pc,
         c->branches += b->warps;
         c->divergent_branches += n->divergent;
     }
+    c->odd_operands += n->odd;
     add_memory(c, in, n, cached);
 }
 
@@ -239,6 +240,7 @@ static struct sim_pc_count sum_of(const struct sim_worker *workers, unsigned cou
         sum.conflicts += n->conflicts;
         sum.guard_off += n->guard_off;
         sum.divergent += n->divergent;
+        sum.odd += n->odd;
     }
     return sum;
 }
