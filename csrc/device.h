@@ -266,6 +266,8 @@ struct device_spread {
     uint64_t steps, longest_steps, longest_block, long_blocks;
     double balance;
     uint64_t lone_sectors;
+    const uint64_t *durations;
+    size_t duration_count;
 };
 
 /* A warp that an order has delayed, before the access that it counts from 0. */

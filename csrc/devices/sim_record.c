@@ -126,7 +126,8 @@ static struct device_report summary_of(const struct sim_record *record) {
         .output = sim_report_output(record->report),
         .achieved_occupancy = sim_report_achieved_occupancy(record->report),
         .spread = {spread->steps, spread->longest_steps, spread->longest_block, spread->long_blocks,
-                   spread->balance, spread->lone_sectors},
+                   spread->balance, spread->lone_sectors, spread->durations,
+                   spread->duration_count},
         .values = (const uint64_t *)sim_report_counters(record->report),
     };
 }

@@ -179,6 +179,9 @@ static PyMethodDef module_methods[] = {
     {"walk", py_walk, METH_VARARGS,
      "walk($module, code, times, warps, loads, constants, /)\n--\n\n"
      "Return the clocks of a block's longest warp through machine code."},
+    {"makespan", py_makespan, METH_VARARGS,
+     "makespan($module, steps, clocks, multiprocessors, /)\n--\n\n"
+     "Return when the last of some blocks ends; clocks: of a step, by how many share."},
     {"ptx_entries", py_ptx_entries, METH_O,
      "ptx_entries($module, ptx, /)\n--\n\n"
      "The kernels of PTX, as bytes, and their parameters: {name: [(type, bytes), ...]}."},

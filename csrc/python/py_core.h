@@ -368,6 +368,7 @@ PyObject *py_sim_progress(PyObject *module, PyObject *nothing);
 /* --- py_walk.c */
 
 PyObject *py_walk(PyObject *module, PyObject *arguments);
+PyObject *py_makespan(PyObject *module, PyObject *arguments);
 PyObject *py_sim_traffic(PyObject *module, PyObject *nothing);
 PyObject *py_presets(PyObject *module, PyObject *nothing);
 PyObject *py_probes(PyObject *module, PyObject *nothing);

@@ -238,6 +238,11 @@ static PyObject *delays_list(const struct device_report *report) {
     return list;
 }
 
+static PyObject *durations_bytes(const struct device_spread *spread) {
+    return PyBytes_FromStringAndSize((const char *)spread->durations,
+                                     (Py_ssize_t)(spread->duration_count * sizeof(uint64_t)));
+}
+
 static void tell(void *state, const struct device_report *report) {
     struct launch_receiver *receiver = state;
     if (receiver->failed)
@@ -245,7 +250,7 @@ static void tell(void *state, const struct device_report *report) {
     PyObject *launch = Py_BuildValue(
         "{s:s, s:s, s:(III), s:(III), s:I, s:I, s:I, s:I, s:I, s:s, s:d, s:N, s:N, s:N, s:N, s:N, "
         "s:N, "
-        "s:(KKKKdK), s:N}",
+        "s:(KKKKdKN), s:N}",
         "device", receiver->device, "kernel", report->kernel, "grid", report->grid[0],
         report->grid[1], report->grid[2], "block", report->block[0], report->block[1],
         report->block[2], "shared_bytes", report->shared_bytes, "registers", report->registers,
@@ -260,7 +265,8 @@ static void tell(void *state, const struct device_report *report) {
         (unsigned long long)report->spread.longest_steps,
         (unsigned long long)report->spread.longest_block,
         (unsigned long long)report->spread.long_blocks, report->spread.balance,
-        (unsigned long long)report->spread.lone_sectors, "delays", delays_list(report));
+        (unsigned long long)report->spread.lone_sectors, durations_bytes(&report->spread), "delays",
+        delays_list(report));
     receiver->failed = !launch;
     for (PyObject *at = receiver->recording; at != Py_None && !receiver->failed;
          at = PyTuple_GetItem(at, OUTER)) {

@@ -2,6 +2,7 @@
  * codes. Warps share their scheduler's issue slot and pipes, and the multiprocessor's queues of
  * memory instructions. A loop is walked twice, and its last turn stands for all others.
  * gpuopt/observe/inorder.py says what the fields mean.
+ * Below: when the last block of a launch ends.
  */
 #include "py_core.h"
 
@@ -310,5 +311,89 @@ PyObject *py_walk(PyObject *module, PyObject *arguments) {
     PyBuffer_Release(&warps);
     PyBuffer_Release(&loads);
     PyBuffer_Release(&constants);
+    return result;
+}
+
+/* ---- blocks of different length ----
+ *
+ * They start in the order of their index, the first ones on each multiprocessor in turn, the others
+ * where a place is free first. All that share a multiprocessor advance alike.
+ */
+
+enum { MOST_PLACES = 64 };
+
+struct sharing {
+    double now, done, next;   /* time; steps of a block that never ended; when the next one ends */
+    double ends[MOST_PLACES]; /* steps at which each ends */
+    int count;
+};
+
+struct pace { /* clocks for a step, by how many blocks share */
+    const double *clocks;
+    int places;
+};
+
+static void look_ahead(struct sharing *m, const struct pace *pace) {
+    m->next = INFINITY;
+    for (int i = 0; i < m->count; i++) {
+        const double at = m->now + (m->ends[i] - m->done) * pace->clocks[m->count - 1];
+        m->next = at < m->next ? at : m->next;
+    }
+}
+
+/* Goes on to the end of the multiprocessor's next block, and takes it away. */
+static void end_next(struct sharing *m, const struct pace *pace) {
+    int first = 0;
+    for (int i = 1; i < m->count; i++)
+        if (m->ends[i] < m->ends[first])
+            first = i;
+    m->now += (m->ends[first] - m->done) * pace->clocks[m->count - 1];
+    m->done = m->ends[first];
+    m->ends[first] = m->ends[--m->count];
+}
+
+static double makespan(const uint64_t *steps, size_t blocks, struct sharing *all, int count,
+                       const struct pace *pace) {
+    size_t started = 0;
+    double last = 0;
+    for (int place = 0; place < pace->places; place++)
+        for (int i = 0; i < count && started < blocks; i++)
+            all[i].ends[all[i].count++] = (double)steps[started++];
+    for (int i = 0; i < count; i++)
+        look_ahead(&all[i], pace);
+    for (;;) {
+        struct sharing *m = all;
+        for (int i = 1; i < count; i++)
+            m = all[i].next < m->next ? &all[i] : m;
+        if (m->next == INFINITY)
+            return last;
+        end_next(m, pace);
+        last = m->now > last ? m->now : last;
+        if (started < blocks)
+            m->ends[m->count++] = m->done + (double)steps[started++];
+        look_ahead(m, pace);
+    }
+}
+
+PyObject *py_makespan(PyObject *module, PyObject *arguments) {
+    Py_buffer steps, clocks;
+    int count;
+    PyObject *result = NULL;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "y*y*i", &steps, &clocks, &count))
+        return NULL;
+    const struct pace pace = {clocks.buf, (int)(clocks.len / (Py_ssize_t)sizeof(double))};
+    struct sharing *all = count > 0 && count < 1 << 16 ? calloc((size_t)count, sizeof *all) : NULL;
+    if (clocks.len <= 0 || pace.places > MOST_PLACES || count <= 0 || count >= 1 << 16)
+        PyErr_SetString(PyExc_ValueError,
+                        "makespan: 1 to 64 places of 1 to 65,535 multiprocessors");
+    else if (!all)
+        PyErr_NoMemory();
+    else
+        result = PyFloat_FromDouble(
+            makespan(steps.buf, (size_t)steps.len / sizeof(uint64_t), all, count, &pace));
+    free(all);
+    PyBuffer_Release(&steps);
+    PyBuffer_Release(&clocks);
     return result;
 }

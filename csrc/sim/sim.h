@@ -381,8 +381,10 @@ struct sim_launch {
 struct sim_spread {
     uint64_t steps, longest_steps, longest_block; /* of all blocks; of the longest; its index */
     uint64_t long_blocks;                         /* with more than 1.25 times the average */
-    double balance;        /* busy time of the multiprocessors over that of the busiest */
-    uint64_t lone_sectors; /* read, and the other sector of their 64 bytes was not touched */
+    double balance;            /* busy time of the multiprocessors over that of the busiest */
+    uint64_t lone_sectors;     /* read, and the other sector of their 64 bytes was not touched */
+    const uint64_t *durations; /* steps of each block; NULL: all take about the same */
+    size_t duration_count;
 };
 
 /* A source line's share of a launch, or one PTX statement's. */

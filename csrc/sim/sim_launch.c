@@ -424,6 +424,17 @@ static enum sim_status open_run(struct sim_run *run, struct sim_error *error) {
     return l->trace ? sim_trace_open(run, error) : SIM_OK;
 }
 
+/* Hands the blocks' steps over, if the longest block has more than 1.05 times the average. */
+static void keep_durations(struct sim_run *run, struct sim_spread *spread) {
+    const uint64_t blocks = run->total_blocks;
+    if (blocks > run->duration_capacity ||
+        spread->longest_steps * blocks * 20 <= spread->steps * 21)
+        return;
+    spread->durations = run->durations;
+    spread->duration_count = (size_t)blocks;
+    run->durations = NULL;
+}
+
 /* returns 0 when out of memory */
 static int fill_report(struct sim_run *run, struct sim_worker *workers, unsigned count,
                        struct sim_report *report) {
@@ -431,6 +442,7 @@ static int fill_report(struct sim_run *run, struct sim_worker *workers, unsigned
                 sim_occupancy_achieved(run, &report->achieved_occupancy, &report->spread) &&
                 sim_printf_report(run, &report->output);
     report->occupancy = run->occupancy;
+    keep_durations(run, &report->spread);
     report->steps = run->steps_used;
     if (run->schedule) {
         report->delays = run->schedule->made;
@@ -593,6 +605,7 @@ void sim_report_free(struct sim_report *report) {
     free(report->statement_texts);
     free(report->findings);
     free(report->output);
+    free((void *)(uintptr_t)report->spread.durations);
     free(report->delays);
     sim_trace_close(report->recorder);
     free(report);

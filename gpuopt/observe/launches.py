@@ -178,6 +178,8 @@ class Spread:
         Busy time of the multiprocessors over that of the busiest, from 0 to 1.
     lone_sectors : int
         32-byte sectors that were read while the other one of their 64 bytes was not touched.
+    durations : bytes
+        Each block's instructions in sequence, as 64-bit integers; empty if all are about the same.
     """
 
     steps: int = 0
@@ -186,6 +188,7 @@ class Spread:
     long_blocks: int = 0
     balance: float = 1.0
     lone_sectors: int = 0
+    durations: bytes = field(default=b"", repr=False, metadata=serialise.UNTOLD)
 
 
 class Delay(NamedTuple):

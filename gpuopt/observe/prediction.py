@@ -9,10 +9,13 @@ from math import ceil, prod
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
 from gpuopt.catalog.figures import FIGURES
 from gpuopt.observe.bounds import preset_row, short
 from gpuopt.observe.launches import Launch
-from gpuopt.observe.timing import ERROR, GpuModel, beyond, times_of
+from gpuopt.observe.scoreboard import parse
+from gpuopt.observe.timing import ERROR, GpuModel, body_of, times_of
 from gpuopt.util.serialise import Written
 from gpuopt.util.table import Column, Table, Tabled
 
@@ -337,3 +340,45 @@ def _predict(
     blocks, most = prod(launch.grid), gpu.row["multiprocessors"]
     spread = blocks / (most * ceil(blocks / most))
     return LaunchPrediction(*what, seconds, low, high, bound, shares, note, times.arch, spread)
+
+
+# --- what the model does not cover
+
+CONTENDED = 0.1  # of the time: atomics that might take as long are beyond the model
+_UNKNOWN = {
+    "tensor": "tensor cores are not modelled",
+    "texture": "texture caches are not modelled",
+}
+
+
+def beyond(launch: Launch, gpu: GpuModel, seconds: float) -> str:
+    """Return why the model has no number for a launch; "" if it has one.
+
+    Parameters
+    ----------
+    launch : Launch
+    gpu : GpuModel
+    seconds : float
+        The prediction without regard to it.
+    """
+    body, counted = body_of(launch.texts), launch.counters
+    in_a_loop = launch.column("warp_instructions") > counted.warps
+    known = bool(gpu.figures.atomics and counted.atomic_passes)
+    lanes = int(launch.column("predicated_on_threads")[body.on_global].sum())
+    # One a clock on one address where nothing is known.
+    hot = counted.atomic_hot_passes / gpu.figures.atomics / 1e9 if known else lanes / gpu.clock
+    contended = hot > CONTENDED * seconds
+    spins = body.spins | body.swaps if contended or not known else body.spins
+    for at in np.flatnonzero(spins & in_a_loop)[:1].tolist():
+        name = parse(launch.texts[at]).name
+        return f"{name} may wait for another block or a copy, for a time that is not modelled"
+    for kind, why in _UNKNOWN.items():
+        if kind in body.names:
+            at = int(np.flatnonzero(body.kinds == body.names.index(kind))[0])
+            return f"{parse(launch.texts[at]).name}: {why}"
+    if contended and not known:
+        return (
+            f"{lanes:,} atomic operations would take {hot * 1e6:,.0f} us on one address: their "
+            "contention is not modelled"
+        )
+    return ""

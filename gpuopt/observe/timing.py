@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpuopt import _core
 from gpuopt.catalog.figures import Figures
 from gpuopt.models import occupancy
 from gpuopt.observe import machine
@@ -36,7 +37,6 @@ P = 1.5  # of the norm, for all GPUs; fitted on the M2090's tiled matrix product
 TEXTURE_LINE = 0.5  # clocks per line of the read-only path on Kepler; fitted on the K40's "tex"
 ERROR = 1.35  # the factor that nine of ten known rows stay within; docs/predictions.md counts them
 FITTING = 0.8  # of L2: data of this size stays there from one call to the next
-CONTENDED = 0.1  # of the time: atomics that might take as long are beyond the model
 BLOCK_START = 1.0  # clocks of the whole GPU; fitted on the H200's reductions and additions
 # In an L2 of two partitions (an H200's times of warm reads and stores): a store is written in both,
 # and a read that one lacks is served by the other.
@@ -45,6 +45,9 @@ CROSSING = 172  # clocks more of an atomic operation in the other partition (an 
 PARTIAL = 2.1  # halves of a line that L2 takes to store a part of a sector; fitted on "scatter"
 FERMI, KEPLER, MAXWELL, VOLTA, AMPERE = 20, 30, 50, 70, 80  # compute capability, times ten
 WARP, SECTOR = 32, 32
+# Statements that wait for another thread or a copy.
+_SPINS = ("ld.acquire", "ld.relaxed", "ld.volatile.global", "nanosleep", "mbarrier.try_wait",
+          "mbarrier.test_wait", "barrier.cluster")  # fmt: skip
 _MEMORY = ("global", "shared", "local", "texture", "memory")
 
 
@@ -90,7 +93,7 @@ def _instructions(
         ).tolist()
         pipes = dict(zip(machine.PIPES, sums, strict=True))
     else:
-        body = _body(launch.texts)
+        body = body_of(launch.texts)
         counts = launch.column("warp_instructions") * body.slots(figures, capability)
         sums = np.bincount(body.kinds, counts, len(body.names)).tolist()
         pipes = dict(zip(body.names, sums, strict=True))
@@ -146,7 +149,7 @@ class _Body:
         return self._slots[key]
 
 
-_body = lru_cache(256)(_Body)
+body_of = lru_cache(256)(_Body)
 
 
 def _lanes(row: dict[str, Any], peak: str) -> float:
@@ -191,7 +194,7 @@ def _passes(launch: Launch, sample: Sample, code: Code) -> float:
     lines = code.machine.lines
     of_line = np.ones((4, len(lines)))  # requests, passes; different words of a warp, of a lane
     of_line[:2] = 0
-    index, widths = code.machine.line_index, _body(launch.texts).widths
+    index, widths = code.machine.line_index, body_of(launch.texts).widths
     for at in np.flatnonzero(requests).tolist():
         if (line := index.get(launch.statements[at].ptx_line)) is not None:
             own = widths[at]
@@ -232,7 +235,7 @@ def _lsu_passes(launch: Launch) -> int:
     """
     lines = launch.column("tag_passes" if launch.counters.tag_passes else "global_lines")
     requests = launch.column("global_load_requests") + launch.column("global_store_requests")
-    return int(np.maximum(lines, requests * _body(launch.texts).widths).sum())
+    return int(np.maximum(lines, requests * body_of(launch.texts).widths).sum())
 
 
 def _atomic_passes(launch: Launch, code: Code | None) -> int:
@@ -274,7 +277,7 @@ def work_of(
     else:
         textured = read_only = 0
         if KEPLER <= capability < MAXWELL:  # read-only loads take the path of textures
-            loads = _body(launch.texts).read_only
+            loads = body_of(launch.texts).read_only
             textured = int(launch.column("global_lines")[loads].sum())
             read_only = int(launch.column("global_load_bytes_moved")[loads].sum())
         lines = _lsu_passes(launch) if capability >= VOLTA else counted.global_lines
@@ -527,9 +530,8 @@ def _in_order(
         for each in (loads, lambda line: 0.0)
     )
     work = max(busy.values(), default=0.0) if coupled and alone else pnorm(busy.values(), P)
-    # A longer block than the others may start last and end alone.
-    tail = clocks * scale * (launch.spread.longest_steps - longest) / max(1.0, longest)
-    body = _body(launch.texts)
+    tail = 0.0
+    body = body_of(launch.texts)
     if body.returning and not body.comparing:
         # It may hand out the work, which the simulator does in another order, or tell the last
         # block: code that a single block executes comes last.
@@ -540,6 +542,40 @@ def _in_order(
     exposed = 1 - without / max(1.0, clocks)
     waits = clocks * scale - (work if coupled else float(times[0].sum()) * scale)
     return BlockPath(work, max(0.0, waits), exposed, coupled, tail)
+
+
+def _fitting(launch: Launch, row: dict[str, Any], compiled: machine.Machine | None) -> int:
+    """Return how many blocks a multiprocessor has room for."""
+    warps = ceil(prod(launch.block) / WARP)
+    if not compiled:
+        return max(1, round(launch.occupancy * row["warps"] / warps))
+    shared = launch.shared_bytes + launch.static_shared_bytes
+    found = occupancy(row["name"], prod(launch.block), registers=compiled.registers, shared=shared)
+    return max(1, found.warps // warps)
+
+
+def _uneven(
+    launch: Launch, multiprocessors: int, resident: int, shared_by: Callable[[int], float]
+) -> float:
+    """Return the clocks that a launch takes longer because its blocks are of different length.
+
+    Parameters
+    ----------
+    resident : int
+        Blocks that a multiprocessor has room for.
+    shared_by : callable
+        Returns the clocks of a mean block, by the number that share a multiprocessor.
+    """
+    if not launch.spread.durations:
+        return 0.0
+    blocks = prod(launch.grid)
+    mean = max(1, round(launch.spread.steps / blocks))
+    clocks = np.array([shared_by(count) / mean for count in range(1, resident + 1)])
+    even = np.full(blocks, mean, np.uint64).tobytes()
+    uneven, usual = (
+        _core.makespan(each, clocks, multiprocessors) for each in (launch.spread.durations, even)
+    )
+    return max(0.0, uneven - usual)
 
 
 def _longest(launch: Launch, rounds: float) -> float:
@@ -570,14 +606,7 @@ def times_of(launch: Launch, gpu: GpuModel, cold: bool, compiled_code: bool = Tr
     work = work_of(launch, row, figures, code)
     blocks, warps = prod(launch.grid), ceil(prod(launch.block) / WARP)
     most, old = row["multiprocessors"], row["compute_capability"] < FERMI
-    resident = max(1, round(launch.occupancy * row["warps"] / warps))
-    if compiled:
-        shared = launch.shared_bytes + launch.static_shared_bytes
-        fitting = occupancy(
-            row["name"], prod(launch.block), registers=compiled.registers, shared=shared
-        )
-        resident = max(1, fitting.warps // warps)
-    resident = min(resident, ceil(blocks / most))
+    resident = min(_fitting(launch, row, compiled), ceil(blocks / most))
     rounds = max(1.0, blocks / (most * resident))
     busy = {name: each / blocks for name, each in work.clocks.items() if each}
     from_dram = work.dram_bytes
@@ -615,53 +644,17 @@ def times_of(launch: Launch, gpu: GpuModel, cold: bool, compiled_code: bool = Tr
     longest = _longest(launch, rounds) if code and not block.coupled else 0.0
     alone = visits * visit(visitors, demands, block.waits, longest) / gpu.clock
     seconds = max(memory, beside.get("atomics", 0.0), alone)
-    seconds += block.tail / gpu.clock
+
+    def shared_by(count: int) -> float:
+        """Return a mean block's clocks beside others."""
+        own_visits = ceil(count * customers / schedulers)
+        time = visit(own_visits, demands, block.waits, longest)
+        return visitors / resident * count * time
+
+    seconds += (block.tail + _uneven(launch, most, resident, shared_by)) / gpu.clock
     own |= beside
     uncached = work.uncached_bytes / (figures.l2_gbs * 1e9) if figures.l2_gbs else 0.0
     bound = max(own, key=own.__getitem__)
     used = {name: each for name, each in own.items() if each}
     arch = code.machine.arch if code else ""
     return Times(seconds, max(seconds, uncached), bound, used, arch)
-
-
-# --- what the model does not cover
-
-_SPINS = ("ld.acquire", "ld.relaxed", "ld.volatile.global", "nanosleep", "mbarrier.try_wait",
-          "mbarrier.test_wait", "barrier.cluster")  # fmt: skip
-_UNKNOWN = {
-    "tensor": "tensor cores are not modelled",
-    "texture": "texture caches are not modelled",
-}
-
-
-def beyond(launch: Launch, gpu: GpuModel, seconds: float) -> str:
-    """Return why the model has no number for a launch; "" if it has one.
-
-    Parameters
-    ----------
-    launch : Launch
-    gpu : GpuModel
-    seconds : float
-        The prediction without regard to it.
-    """
-    body, counted = _body(launch.texts), launch.counters
-    in_a_loop = launch.column("warp_instructions") > counted.warps
-    known = bool(gpu.figures.atomics and counted.atomic_passes)
-    lanes = int(launch.column("predicated_on_threads")[body.on_global].sum())
-    # One a clock on one address where nothing is known.
-    hot = counted.atomic_hot_passes / gpu.figures.atomics / 1e9 if known else lanes / gpu.clock
-    contended = hot > CONTENDED * seconds
-    spins = body.spins | body.swaps if contended or not known else body.spins
-    for at in np.flatnonzero(spins & in_a_loop)[:1].tolist():
-        name = parse(launch.texts[at]).name
-        return f"{name} may wait for another block or a copy, for a time that is not modelled"
-    for kind, why in _UNKNOWN.items():
-        if kind in body.names:
-            at = int(np.flatnonzero(body.kinds == body.names.index(kind))[0])
-            return f"{parse(launch.texts[at]).name}: {why}"
-    if contended and not known:
-        return (
-            f"{lanes:,} atomic operations would take {hot * 1e6:,.0f} us on one address: their "
-            "contention is not modelled"
-        )
-    return ""

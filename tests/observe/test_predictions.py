@@ -362,6 +362,21 @@ def test_groups_that_leave_together_visit_less_often():
     assert timing.visit(8, [3.0, 0.0], waits, 2.0) == pytest.approx(timing.visit(8, [3.0], waits))
 
 
+def test_the_last_of_uneven_blocks_ends_as_when_it_is_followed_by_hand():
+    """Two places on each of two multiprocessors; two blocks take twice a lone one's clocks."""
+
+    def ends(steps, clocks=(1.0, 2.0)):
+        return _core.makespan(np.array(steps, np.uint64).tobytes(), np.array(clocks), 2)
+
+    assert ends([10, 10, 10, 10]) == 20
+    assert ends([10, 10, 30, 10]) == 20 + 20  # 10 steps together, 20 alone
+    assert ends([10, 20, 30, 10, 5]) == 45  # the fifth one follows the first one
+    assert ends([7] * 5, clocks=[3.0]) == 3 * 7 * 3
+    assert ends([]) == 0
+    with pytest.raises(ValueError, match="1 to 64 places"):
+        ends([1], clocks=[])
+
+
 def test_queue_agrees_with_its_exact_solution():
     """Two customers: by the product form, the throughput is G(1) / G(2)."""
     work, waits = 3.0, 5.0
