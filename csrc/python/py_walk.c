@@ -10,7 +10,8 @@
 #include <stdlib.h>
 
 enum { BOARDS = 6, SCHEDULERS = 4, QUEUE_COUNT = 2, PIPE_COUNT = 2, KINDS = 5, MOST_WARPS = 64 };
-enum step { PLAIN, WAIT, COPY, COMMIT, BARRIER, FENCE };
+enum step { PLAIN, WAIT, COPY, COMMIT, BARRIER, FENCE, BULK, PHASE };
+enum { BULK_MOST = 256 }; /* bulk copies of a block that are remembered */
 
 /* Indices are -1, or a queue's and a pipe's from 0. */
 struct walk_instruction {
@@ -41,6 +42,7 @@ struct warp_kind {
 struct walker {
     const struct warp_kind *pattern;
     int visit, at, scheduler, waits;          /* waits: at a barrier */
+    int phase;                                /* bulk copies whose arrival it has tested */
     double now, ready, begun, copied, *taken; /* ready: as far as the warp itself decides */
     double boards[BOARDS], *groups; /* when the groups of copies up to each have arrived */
     int group_count, group_capacity;
@@ -120,16 +122,21 @@ static void pattern_close(struct warp_kind *p) {
 
 struct walk_queues { /* by the warps of a block: when each is free */
     double slots[SCHEDULERS], pipes[SCHEDULERS][PIPE_COUNT], queues[QUEUE_COUNT];
+    double bulk[BULK_MOST]; /* when each bulk copy has arrived, in the order of their issue */
+    int bulk_count;
 };
 
 static double later(double a, double b) { return a > b ? a : b; }
 
 /* Sets when a warp's next instruction may issue. */
-static void get_ready(struct walker *w, const struct walk_instruction *in) {
+static void get_ready(struct walker *w, const struct walk_instruction *in,
+                      const struct walk_queues *s) {
     const int wanted = w->group_count - (in->target > 0 ? in->target : 0);
     w->ready = w->now;
     if (in->step == WAIT && wanted > 0)
         w->ready = later(w->ready, w->groups[wanted - 1]);
+    if (in->step == PHASE && w->phase < s->bulk_count) /* the next one, in order */
+        w->ready = later(w->ready, s->bulk[w->phase++]);
     for (int waits = in->waits & ((1 << BOARDS) - 1); waits; waits &= waits - 1)
         w->ready = later(w->ready, w->boards[__builtin_ctz((unsigned)waits)]);
 }
@@ -158,7 +165,7 @@ static int issue(struct walker *w, const struct walk_instruction *in, double loa
         *pipe = start + c->pipes[in->pipe];
     }
     *slot = start + 1;
-    if (in->step == COPY || in->writes < BOARDS)
+    if (in->step == COPY || in->step == BULK || in->writes < BOARDS)
         latency = in->kind ? c->kinds[in->kind] : load;
     if (in->queue >= 0) { /* it need not wait itself, but its result does */
         const double free = later(start, s->queues[in->queue]);
@@ -167,6 +174,8 @@ static int issue(struct walker *w, const struct walk_instruction *in, double loa
     }
     if (in->step == COPY)
         w->copied = later(w->copied, start + latency);
+    if (in->step == BULK && s->bulk_count < BULK_MOST)
+        s->bulk[s->bulk_count++] = start + latency;
     if (in->step == COMMIT && !commit(w, start))
         return 0;
     if (in->writes < BOARDS)
@@ -179,7 +188,8 @@ static int issue(struct walker *w, const struct walk_instruction *in, double loa
 }
 
 /* Goes on to the next instruction; 0 at the end. */
-static int advance(struct walker *w, const struct walk_instruction *code) {
+static int advance(struct walker *w, const struct walk_instruction *code,
+                   const struct walk_queues *s) {
     const struct warp_kind *p = w->pattern;
     if (++w->at == p->blocks[p->visits[w->visit]].end) {
         w->taken[p->visits[w->visit]] = w->now - w->begun;
@@ -190,13 +200,13 @@ static int advance(struct walker *w, const struct walk_instruction *code) {
         }
         w->at = p->blocks[p->visits[w->visit]].first;
     }
-    get_ready(w, &code[w->at]);
+    get_ready(w, &code[w->at], s);
     return 1;
 }
 
 /* All warps are at a barrier or at their end. */
 static int release(struct walker *warps, int count, const struct walk_instruction *code,
-                   const struct walk_costs *c) {
+                   const struct walk_queues *s, const struct walk_costs *c) {
     double last = 0;
     int found = 0;
     for (int i = 0; i < count; i++)
@@ -206,7 +216,7 @@ static int release(struct walker *warps, int count, const struct walk_instructio
         if (warps[i].waits) {
             warps[i].now = last + c->barrier;
             warps[i].waits = 0;
-            found |= advance(&warps[i], code);
+            found |= advance(&warps[i], code, s);
         }
     return found;
 }
@@ -225,7 +235,7 @@ static int run(struct walker *warps, int count, const struct walk_instruction *c
             }
         }
         if (first == INFINITY) {
-            if (!release(warps, count, code, c))
+            if (!release(warps, count, code, &shared, c))
                 return 1;
             continue;
         }
@@ -235,7 +245,7 @@ static int run(struct walker *warps, int count, const struct walk_instruction *c
         if (w->waits)
             w->ready = INFINITY;
         else
-            advance(w, code);
+            advance(w, code, &shared);
     }
 }
 

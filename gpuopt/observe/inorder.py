@@ -37,7 +37,7 @@ EVER = 0.01  # executions of a block by a warp: rarer ones are left out
 WARPS = 64  # of a block, at most
 # Codes of csrc/python/py_walk.c.
 _PIPES = ("special", "integer")
-_STEPS = ("", "wait", "copy", "commit", "barrier", "fence")
+_STEPS = ("", "wait", "copy", "commit", "barrier", "fence", "bulk", "phase")
 _KINDS = ("load", "shared", "double", "special", "conversion")
 
 
@@ -120,11 +120,15 @@ def _step(name: str) -> str:
         return "commit"
     if name.startswith("BAR."):
         return "barrier"
+    if name.startswith("UBLKCP"):
+        return "bulk"
+    if name.startswith("SYNCS.PHASECHK"):
+        return "phase"
     return "fence" if name.startswith("MEMBAR") and "CTA" not in name else ""
 
 
 def _latency(name: str) -> str:
-    if name.startswith(("LDG", "LD.", "ATOM", "TEX", "LDL")):
+    if name.startswith(("LDG", "LD.", "ATOM", "TEX", "LDL", "UBLKCP.S.G")):
         return "load"
     pipe = pipe_of(name)
     if pipe == "special":

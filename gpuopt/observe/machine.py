@@ -200,6 +200,17 @@ class Machine:
         ]
 
     @cached_property
+    def polling(self) -> dict[int, int]:
+        """The blocks that loop until a copy has arrived, and the block that is executed as often.
+
+        -1: none, as the copy is tested before the loop, too.
+        """
+        tests = [each.block for each in self.code if each.name.startswith("SYNCS.PHASECHK")]
+        loops = {first for first, last in self.loops if first == last}
+        tested = {each.target for each in self.code if each.block in set(tests) - loops}
+        return {block: -1 if block in tested else block - 1 for block in set(tests) & loops}
+
+    @cached_property
     def innermost(self) -> dict[int, tuple[int, int] | None]:
         """The innermost loop of each block."""
         return {each.block: _innermost(each.block, self.loops) for each in self.code}
@@ -521,6 +532,8 @@ def executions(
     medians = (values[plan.middles[0]] + values[plan.middles[1]]) / 2
     # They run as often as their loop turns, at most.
     found[plan.rest_blocks] = np.minimum(medians, turns[plan.loops[plan.rest_blocks]])
+    for block, entered_from in machine.polling.items():  # a test waits, and is made once
+        found[block] = found[entered_from] if entered_from >= 0 else 0.0
     return found[machine.block_at]
 
 

@@ -328,7 +328,7 @@ def _predict(
 ) -> LaunchPrediction:
     times = times_of(launch, gpu, cold, compiled_code)
     seconds = start + times.seconds
-    why = beyond(launch, gpu, seconds)
+    why = beyond(launch, gpu, seconds, bool(times.arch))
     what = launch.kernel, launch.grid, launch.block
     if why:
         return LaunchPrediction(*what, NEVER, NEVER, NEVER, "", {}, why)
@@ -351,7 +351,7 @@ _UNKNOWN = {
 }
 
 
-def beyond(launch: Launch, gpu: GpuModel, seconds: float) -> str:
+def beyond(launch: Launch, gpu: GpuModel, seconds: float, compiled: bool) -> str:
     """Return why the model has no number for a launch; "" if it has one.
 
     Parameters
@@ -360,6 +360,8 @@ def beyond(launch: Launch, gpu: GpuModel, seconds: float) -> str:
     gpu : GpuModel
     seconds : float
         The prediction without regard to it.
+    compiled : bool
+        Whether it is by machine code.
     """
     body, counted = body_of(launch.texts), launch.counters
     in_a_loop = launch.column("warp_instructions") > counted.warps
@@ -369,6 +371,8 @@ def beyond(launch: Launch, gpu: GpuModel, seconds: float) -> str:
     hot = counted.atomic_hot_passes / gpu.figures.atomics / 1e9 if known else lanes / gpu.clock
     contended = hot > CONTENDED * seconds
     spins = body.spins | body.swaps if contended or not known else body.spins
+    if compiled and body.bulk.any():  # the walk follows copies to the tests of their arrival
+        spins = spins & ~body.arrivals
     for at in np.flatnonzero(spins & in_a_loop)[:1].tolist():
         name = parse(launch.texts[at]).name
         return f"{name} may wait for another block or a copy, for a time that is not modelled"

@@ -46,8 +46,9 @@ PARTIAL = 2.1  # halves of a line that L2 takes to store a part of a sector; fit
 FERMI, KEPLER, MAXWELL, VOLTA, AMPERE = 20, 30, 50, 70, 80  # compute capability, times ten
 WARP, SECTOR = 32, 32
 # Statements that wait for another thread or a copy.
-_SPINS = ("ld.acquire", "ld.relaxed", "ld.volatile.global", "nanosleep", "mbarrier.try_wait",
-          "mbarrier.test_wait", "barrier.cluster")  # fmt: skip
+_ARRIVALS = ("mbarrier.try_wait", "mbarrier.test_wait")
+_SPINS = ("ld.acquire", "ld.relaxed", "ld.volatile.global", "nanosleep", "barrier.cluster",
+          *_ARRIVALS)  # fmt: skip
 _MEMORY = ("global", "shared", "local", "texture", "memory")
 
 
@@ -131,6 +132,8 @@ class _Body:
         self.on_global = np.array(atomic, bool) & ~np.array(shared, bool)
         self.returning = any(each.name.startswith("atom.global") for each in known)
         self.comparing = all(".cas" in each.name for each in known if each.name.startswith("atom"))
+        self.bulk = np.array([each.name.startswith("cp.async.bulk") for each in known], bool)
+        self.arrivals = np.array([each.name.startswith(_ARRIVALS) for each in known], bool)
         self.widths = np.array([words_of(each) for each in texts], int)
         self.read_only = np.array([".nc" in each.name for each in known], bool)
         self._slots: dict[tuple[Figures, int], np.ndarray] = {}
@@ -235,7 +238,8 @@ def _lsu_passes(launch: Launch) -> int:
     """
     lines = launch.column("tag_passes" if launch.counters.tag_passes else "global_lines")
     requests = launch.column("global_load_requests") + launch.column("global_store_requests")
-    return int(np.maximum(lines, requests * body_of(launch.texts).widths).sum())
+    body = body_of(launch.texts)
+    return int(np.where(body.bulk, 0, np.maximum(lines, requests * body.widths)).sum())
 
 
 def _atomic_passes(launch: Launch, code: Code | None) -> int:

@@ -238,6 +238,23 @@ def test_one_atomic_a_block_is_no_contention():
     assert found.seconds > 0 and found.note == ""
 
 
+def test_bulk_copies_count_each_sector_once_and_are_waited_for():
+    """Rung 12 copies its input in bulk; its warps wait for an mbarrier in a loop."""
+    x = np.ones(1 << 20, np.float32)
+    told = gpuopt.profile(gpuopt.reduce, x, variant="bulk", device="sim:h200", caches=True)
+    copies = [each.counters for each in told.launches[0].statements if "cp.async.bulk" in each.text]
+    assert sum(each.global_load_sectors for each in copies) == x.nbytes // 32
+    assert sum(each.global_load_bytes for each in copies) == x.nbytes
+    assert sum(each.global_lines for each in copies) == x.nbytes // 128
+    assert 0 < sum(each.global_load_requests for each in copies) <= x.nbytes // 16384 + 396
+    found = told.predicted(how="graph")
+    if machine._tool("ptxas") and machine._tool("nvdisasm"):
+        vector = gpuopt.predict(gpuopt.reduce, x, variant="vector", device="sim:h200", how="graph")
+        assert vector.seconds < found.seconds < 2 * vector.seconds
+    else:
+        assert "may wait" in found.note
+
+
 def test_profiles_without_statements_cannot_be_predicted():
     with pytest.raises(ValueError, match="nothing was launched"):
         gpuopt.Profile().predicted()

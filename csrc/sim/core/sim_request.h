@@ -23,6 +23,7 @@ struct sim_request {
     uint32_t pc, mask, bytes; /* bytes: of a lane's whole access */
     uint8_t space, kind;
     uint32_t local_base;
+    uint32_t copied;      /* of a bulk copy: its bytes before these */
     int moved;            /* the addresses were changed after `span` was filled in */
     struct sim_span span; /* of all 32 lanes; then of the active ones: sim_request_measure() */
     uint64_t address[SIM_LANES];

@@ -155,6 +155,7 @@ struct sim_access {
     const struct sim_insn *in;
     uint32_t pc, mask, bytes; /* bytes per lane */
     uint32_t warp;
+    uint32_t copied; /* of a bulk copy: its bytes before these */
     uint8_t space, kind;
     uint8_t group;             /* see struct sim_span; addresses of inactive lanes follow it, too */
     int64_t stride, step;      /* likewise */

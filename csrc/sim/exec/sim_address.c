@@ -380,6 +380,7 @@ int sim_request_event(struct sim_request *l, struct sim_region *region, const ui
                            .mask = l->mask,
                            .bytes = l->bytes,
                            .warp = l->warp->index,
+                           .copied = l->copied,
                            .space = l->space,
                            .kind = l->kind,
                            .group = (uint8_t)l->span.group,

@@ -20,6 +20,7 @@ static inline void sim_request_begin(struct sim_request *l, struct sim_worker *w
     l->space = in->space == SIM_S_CONST ? SIM_S_GLOBAL : in->space;
     l->kind = kind;
     l->local_base = local_base;
+    l->copied = 0;
     l->moved = 0;
 }
 

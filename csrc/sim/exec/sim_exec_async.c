@@ -430,6 +430,7 @@ static int bulk_lane(struct sim_worker *w, struct sim_warp *warp, const struct s
             sim_request_begin(&l, w, warp, in, 1u << lane, NULL, 0,
                               writes ? SIM_ACCESS_STORE : SIM_ACCESS_LOAD);
             l.bytes = 16;
+            l.copied = at;
             l.moved = 1;
             l.space =
                 in->sub == (writes ? SIM_BULK_OUT : SIM_BULK_IN) ? SIM_S_GLOBAL : SIM_S_SHARED;

@@ -404,7 +404,7 @@ static void first_touches(struct sim_worker *w, const struct sim_access *a,
 
 /* Records an access for the caches, line by line. */
 static void record(struct sim_worker *w, const struct sim_access *a, const struct touched *t) {
-    int first = 1;
+    int first = !a->copied;
     for (uint32_t i = 0; i < t->ranges; i++)
         for (uint64_t s = t->first[i], end; s <= t->last[i]; s = end + 1) {
             end = (s | 3) < t->last[i] ? s | 3 : t->last[i];
@@ -428,13 +428,17 @@ void sim_count_access(struct sim_worker *w, const struct sim_access *a) {
     } else if (a->space == SIM_S_LOCAL) {
         c->local_requests++;
     } else if (a->space == SIM_S_GLOBAL && a->in->space != SIM_S_CONST) {
+        /* A bulk copy is one request: of its pieces, the first of a sector and of a line count. */
         struct touched t;
         find_touched(a, &t);
-        const struct moved m = coalesce(a, p->coalescing, &t);
-        c->requests++;
         c->bytes += t.elements * (uint64_t)a->bytes;
+        if (a->copied && a->least % SIM_SECTOR)
+            return;
+        const struct moved m = coalesce(a, p->coalescing, &t);
+        c->requests += !a->copied;
         c->sectors += t.all_sectors;
-        c->lines += t.all_lines;
+        if (!a->copied || a->least % 128 == 0)
+            c->lines += t.all_lines;
         c->transactions += m.transactions;
         c->moved += m.bytes;
         first_touches(w, a, &t);
