@@ -75,9 +75,7 @@ def _ordered_key(dtype: np.dtype, *, largest: bool) -> int:
     top = 1 << (8 * dtype.itemsize - 1)
     if kind_of(dtype) == "f":
         return top if largest else 0
-    if dtype.kind == "b":  # the value searched for becomes the minimum
-        return top | largest
-    key = top if dtype.kind == "u" else 0
+    key = top if dtype.kind in "ub" else 0
     return key ^ (2 * top - 1) if largest else key
 
 
@@ -109,6 +107,8 @@ def axis_kernel(op: str, items: np.dtype, result: np.dtype, n: int) -> AxisKerne
     if op in PLACES or op in ("min", "max"):
         key = _ordered_key(items, largest=op in ("max", "argmax"))
         if op in PLACES:
+            if kind == "b":  # the value searched for becomes the minimum
+                key = 1 << 7 | (op == "argmax")
             return AxisKernel("argmin", plain, "int64", "int64", key, 0, INT64)
         small = kind == "f" and items.itemsize == 2
         finish = (ANY if op == "max" else ALL) if kind == "b" else RAW  # the cpu stops early

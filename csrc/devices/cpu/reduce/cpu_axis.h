@@ -36,9 +36,10 @@ struct part {
     uint64_t first, end, rows, columns, kept, unit;
     int64_t stride, inner_stride, key, mask;
     uint64_t finish;
-    int64_t core_key; /* as `key`, but 0 if it has been applied to the core's elements */
-    bool ahead;       /* what lies after a row's elements is read next, from memory */
-    bool copies;      /* strided elements are copied to `gathered`, and converted to `converted` */
+    int64_t core_key;       /* as `key`, but 0 if it has been applied to the core's elements */
+    bool ahead;             /* what lies after a row's elements is read next, from memory */
+    uint64_t columns_ahead; /* bytes after an element of columns that are prefetched, or 0 */
+    bool copies; /* strided elements are copied to `gathered`, and converted to `converted` */
     char *gathered, *converted; /* of LEAF elements each */
 };
 
@@ -110,6 +111,11 @@ const void *axis_run(const struct axis_functions *functions, const struct part *
                      const void *from, uint64_t n);
 const void *axis_columns(const struct axis_functions *functions, const struct part *part,
                          const void *from, uint64_t rows);
+
+enum { PREFETCHED_BYTES = 4 * CPU_LINE }; /* of a row at a time */
+
+/* Prefetches memory `ahead` bytes after the next PREFETCHED_BYTES of some rows. */
+void axis_prefetch(const void *in, int rows, int64_t stride, uint64_t ahead);
 
 /* Whether a part's columns are strided. */
 static inline bool gathers_columns(const struct part *part) {

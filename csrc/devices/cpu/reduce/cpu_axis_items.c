@@ -77,6 +77,12 @@ const void *axis_columns(const struct axis_functions *functions, const struct pa
     return part->converted;
 }
 
+void axis_prefetch(const void *in, int rows, int64_t stride, uint64_t ahead) {
+    for (uintptr_t at = (uintptr_t)in + ahead; rows > 0; rows--, at += (uintptr_t)stride)
+        for (uintptr_t line = 0; line < PREFETCHED_BYTES; line += CPU_LINE)
+            __builtin_prefetch((const char *)(at + line));
+}
+
 /* --- results */
 
 /* Stores each of a run of results; `i` is its index. */
@@ -172,13 +178,16 @@ void axis_store_complex128(const struct axis_results *results, uint64_t at, uint
     memcpy((struct complex_double *)results->out + at, values, count * sizeof *values);
 }
 
-/* Minima and bits: the key is undone. */
+/* Minima and bits: the key is undone; of truths, whether the element is not 0. */
 #define STORE_KEYED(bits)                                                               \
     CPU_INLINE void store_keyed_##bits(const struct axis_results *results, uint64_t at, \
                                        uint64_t count, const void *from) {              \
         const uint##bits##_t __attribute__((may_alias)) *values = from;                 \
         const uint##bits##_t key = (uint##bits##_t)results->key;                        \
-        STORE_EACH(uint##bits##_t, values[i] ^ key);                                    \
+        if (results->finish == ANY || results->finish == ALL)                           \
+            STORE_EACH(uint8_t, values[i] != key);                                      \
+        else                                                                            \
+            STORE_EACH(uint##bits##_t, values[i] ^ key);                                \
     }                                                                                   \
     STORE(keyed_##bits)
 STORE_KEYED(8)

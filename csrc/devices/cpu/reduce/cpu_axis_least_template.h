@@ -12,8 +12,9 @@
 #define FOR(function) PASTED(function, TYPE)
 
 static bool FOR(settled_min)(const void *value, uint64_t n, uint64_t finish) {
-    (void)n, (void)finish;
-    return ENDS(*(const ITEM_TYPE *)value);
+    const ITEM_TYPE found = *(const ITEM_TYPE *)value;
+    (void)n;
+    return finish == ANY ? found < HIGHEST : ENDS(found);
 }
 
 #define NAME PASTED(min, TYPE)

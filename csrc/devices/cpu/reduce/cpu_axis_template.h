@@ -190,74 +190,64 @@ CPU_INLINE void OF(rows)(const struct part *part, VALUE *values, OF(leaf_functio
 }
 
 #ifndef OWN_TILE
-/* Adds `count` columns of one to four rows to a tile, or makes the tile of them. */
-CPU_INLINE void OF(add_some)(NARROW *restrict tile, const ITEM *in, uint64_t count, const int rows,
-                             const bool first, int64_t stride, int64_t key, int64_t mask) {
+/* Adds `columns` of one to four rows to a tile, or makes the tile of them. With each element, that
+ * `ahead` bytes after it is prefetched. */
+CPU_INLINE void OF(add_some)(NARROW *restrict tile, const ITEM *in, uint64_t columns,
+                             const int rows, const bool first, uint64_t ahead, int64_t stride,
+                             int64_t key, int64_t mask) {
     const ITEM *b = in + stride, *c = b + stride, *d = c + stride;
+    const uint64_t step = ahead ? PREFETCHED_BYTES / sizeof(ITEM) : columns;
     (void)key, (void)mask;
-    for (uint64_t i = 0; i < count; i++) {
-        NARROW next = LOAD(in[i]), all = next;
-        if (!first || !FIRST_ALONE) {
-            all = IDENTITY;
-            if (!first)
-                all = tile[i];
-            all = COMBINE(all, next);
+    for (uint64_t i = 0, end; i < columns; i = end) {
+        end = least(i + step, columns);
+        if (ahead)
+            axis_prefetch(in + i, rows, stride * (int64_t)sizeof(ITEM), ahead);
+        for (uint64_t k = i; k < end; k++) {
+            NARROW next = LOAD(in[k]), all = next;
+            if (!first || !FIRST_ALONE) {
+                all = IDENTITY;
+                if (!first)
+                    all = tile[k];
+                all = COMBINE(all, next);
+            }
+            if (rows > 1) {
+                next = LOAD(b[k]);
+                all = COMBINE(all, next);
+            }
+            if (rows > 2) {
+                next = LOAD(c[k]);
+                all = COMBINE(all, next);
+            }
+            if (rows > 3) {
+                next = LOAD(d[k]);
+                all = COMBINE(all, next);
+            }
+            tile[k] = all;
         }
-        if (rows > 1) {
-            next = LOAD(b[i]);
-            all = COMBINE(all, next);
-        }
-        if (rows > 2) {
-            next = LOAD(c[i]);
-            all = COMBINE(all, next);
-        }
-        if (rows > 3) {
-            next = LOAD(d[i]);
-            all = COMBINE(all, next);
-        }
-        tile[i] = all;
     }
 }
 
-/* The same for a constant count of whole cache lines; prefetches the next four rows. */
-CPU_INLINE void OF(add_ahead)(NARROW *tile, const ITEM *in, const uint64_t count, int64_t stride,
-                              int64_t key, int64_t mask) {
-    for (uint64_t i = 0; i < count; i += CPU_LINE / sizeof(ITEM))
-        for (int row = 4; row < 8; row++)
-            __builtin_prefetch(in + row * stride + i);
-    OF(add_some)(tile, in, count, 4, false, stride, key, mask);
-}
-
-/* Adds rows of a tile's columns to it. The first row or two make the tile; fours follow, and what
- * remains. Prefetches the four rows that follow where elements are widened: float32 sums then read
- * 35 GB/s instead of 20 (one core of an AMD EPYC); others lose. */
+/* Adds rows of a tile's columns to it. The first two or four make the tile; fours follow, and what
+ * remains. */
 CPU_INLINE void OF(add_rows)(NARROW *tile, const ITEM *in, uint64_t rows, uint64_t columns,
-                             bool first, int64_t stride, int64_t key, int64_t mask) {
-    enum {
-        LINE = CPU_LINE / sizeof(ITEM),
-        STEP = 4 * LINE,
-        WIDENS = sizeof(ITEM) < sizeof(NARROW)
-    };
+                             bool first, uint64_t ahead, int64_t stride, int64_t key,
+                             int64_t mask) {
     uint64_t k = 0;
-    if (first) {
-        k = rows % 4 == 1 ? 1 : 2;
-        if (k == 1)
-            OF(add_some)(tile, in, columns, 1, true, stride, key, mask);
-        else
-            OF(add_some)(tile, in, columns, 2, true, stride, key, mask);
-        in += (int64_t)k * stride;
+    if (first && rows == 1) {
+        for (uint64_t i = 0; i < columns; i++)
+            tile[i] = IDENTITY;
+    } else if (first && rows % 4 > 1) {
+        OF(add_some)(tile, in, columns, 2, true, ahead, stride, key, mask);
+        k = 2;
+    } else if (first) {
+        OF(add_some)(tile, in, columns, 4, true, ahead, stride, key, mask);
+        k = 4;
     }
-    for (; k + 4 <= rows; k += 4, in += 4 * stride) {
-        const bool prefetches = WIDENS && (k + 8 <= rows || rows >= BLOCK);
-        uint64_t begin = 0;
-        for (; prefetches && begin + STEP <= columns; begin += STEP)
-            OF(add_ahead)(tile + begin, in + begin, STEP, stride, key, mask);
-        for (; prefetches && begin + LINE <= columns; begin += LINE)
-            OF(add_ahead)(tile + begin, in + begin, LINE, stride, key, mask);
-        OF(add_some)(tile + begin, in + begin, columns - begin, 4, false, stride, key, mask);
-    }
+    in += (int64_t)k * stride;
+    for (; k + 4 <= rows; k += 4, in += 4 * stride)
+        OF(add_some)(tile, in, columns, 4, false, ahead, stride, key, mask);
     for (; k < rows; k++, in += stride)
-        OF(add_some)(tile, in, columns, 1, false, stride, key, mask);
+        OF(add_some)(tile, in, columns, 1, false, ahead, stride, key, mask);
 }
 
 /* At most VALUES_BYTES of values, in rows of at most BLOCK. */
@@ -276,7 +266,8 @@ CPU_INLINE void OF(tile)(const struct axis_functions *functions, const struct pa
             in = axis_columns(functions, part, from, count);
             from = items_after(functions, from, (int64_t)count * part->stride);
         }
-        OF(add_rows)(tile, in, count, columns, r == 0, stride, part->core_key, part->mask);
+        OF(add_rows)
+        (tile, in, count, columns, r == 0, part->columns_ahead, stride, part->core_key, part->mask);
     }
     for (uint64_t i = 0; !SAME && i < columns; i++)
         values[i] = tile[i];

@@ -30,7 +30,7 @@ RUNG(-1, "team", "cpu_reduce_axis_team",
 #undef RUNG
 #undef GPUOPT_RUNGS
 
-#include "cpu_axis.h"
+#include "cpu_axis_operations.h"
 #include "../cpu_kernels.h"
 #include "../cpu_team.h"
 
@@ -60,7 +60,8 @@ enum {
     FIRST_OF = 16,              /* if it is this many times as long */
     COPIED_ROWS = 512,          /* elements of rows that are copied together, if shorter */
     ROOM_MOST = 1 << 22,        /* bytes of partial results that stay allocated */
-    PREFETCHED = 8 * CPU_AHEAD, /* bytes, of an array or a row, from which on prefetches pay off */
+    PREFETCHED = 8 * CPU_AHEAD, /* bytes, of an array or a row, from which on prefetches pay off, */
+    PREFETCHED_COLUMNS = 1 << 20, /* and those of columns */
 };
 _Static_assert(TASK_ITEMS_MOST <= LEAF << (TREE_DEPTH - 2), "a leaf more than the tree is deep");
 _Static_assert(LEAF >= TILE, "a row of a tile's columns is brought together at once");
@@ -81,75 +82,19 @@ struct job {
     uint64_t splits, tiles;    /* of the whole */
     uint64_t tile;             /* columns */
     bool ahead;                /* rows are long or adjacent, and not in a cache */
+    uint64_t columns_ahead;    /* as in struct part */
     char *partials;            /* NULL if the reduced axis is one chunk */
     /* The first chunk, in the order of the search, after which no other can change the result. NULL
      * if there are several results. */
     atomic_uint_least64_t *settled;
 };
 
-/* --- operations: the core, the conversion before it, the store after it */
-
-#define USES_sum_int8_int64 &axis_sum_int8, NULL, axis_store_int64
-#define USES_sum_int16_int64 &axis_sum_int16, NULL, axis_store_int64
-#define USES_sum_int32_int64 &axis_sum_int32, NULL, axis_store_int64
-#define USES_sum_int64_int64 &axis_sum_int64, NULL, axis_store_int64
-#define USES_sum_int64_float64 &axis_sum_int64_float64, NULL, axis_store_float64
-#define USES_sum_float16_float64 &axis_sum_float32, axis_float16_to_float32, axis_store_float64
-#define USES_sum_bfloat16_float64 &axis_sum_float32, axis_bfloat16_to_float32, axis_store_float64
-#define USES_sum_float32_float64 &axis_sum_float32, NULL, axis_store_float64
-#define USES_sum_float64_float64 &axis_sum_float64, NULL, axis_store_float64
-#define USES_prod_int8_int64 &axis_prod_int64, axis_int8_to_int64, axis_store_int64
-#define USES_prod_int16_int64 &axis_prod_int64, axis_int16_to_int64, axis_store_int64
-#define USES_prod_int32_int64 &axis_prod_int64, axis_int32_to_int64, axis_store_int64
-#define USES_prod_int64_int64 &axis_prod_int64, NULL, axis_store_int64
-#define USES_prod_float32_float64 &axis_prod_float32, NULL, axis_store_float64
-#define USES_prod_float64_float64 &axis_prod_float64, NULL, axis_store_float64
-#define USES_prod_complex64_complex128 &axis_prod_complex64, NULL, axis_store_complex128
-#define USES_prod_complex128_complex128 &axis_prod_complex128, NULL, axis_store_complex128
-#define USES_min_int8_int8 &axis_min_int8, NULL, axis_store_keyed_8
-#define USES_min_int16_int16 &axis_min_int16, NULL, axis_store_keyed_16
-#define USES_min_int32_int32 &axis_min_int32, NULL, axis_store_keyed_32
-#define USES_min_int64_int64 &axis_min_int64, NULL, axis_store_keyed_64
-#define USES_min_float16_float32 &axis_min_float32, axis_ordered_float16, axis_store_keyed_float16
-#define USES_min_bfloat16_float32 \
-    &axis_min_float32, axis_ordered_bfloat16, axis_store_keyed_bfloat16
-#define USES_min_float32_float32 &axis_min_float32, NULL, axis_store_keyed_32
-#define USES_min_float64_float64 &axis_min_float64, NULL, axis_store_keyed_64
-#define USES_bits_int8_int8 &axis_bits_int8, NULL, axis_store_keyed_8
-#define USES_bits_int16_int16 &axis_bits_int16, NULL, axis_store_keyed_16
-#define USES_bits_int32_int32 &axis_bits_int32, NULL, axis_store_keyed_32
-#define USES_bits_int64_int64 &axis_bits_int64, NULL, axis_store_keyed_64
-#define USES_count_int8_int64 &axis_count_int8, NULL, axis_store_int64
-#define USES_count_int16_int64 &axis_count_int16, NULL, axis_store_int64
-#define USES_count_int32_int64 &axis_count_int32, NULL, axis_store_int64
-#define USES_count_int64_int64 &axis_count_int64, NULL, axis_store_int64
-#define USES_argmin_int8_int64 &axis_argmin_int8, NULL, axis_store_indices
-#define USES_argmin_int16_int64 &axis_argmin_int16, NULL, axis_store_indices
-#define USES_argmin_int32_int64 &axis_argmin_int32, NULL, axis_store_indices
-#define USES_argmin_int64_int64 &axis_argmin_int64, NULL, axis_store_indices
-#define USES_argmin_float16_int64 &axis_argmin_float32, axis_ordered_float16, axis_store_indices
-#define USES_argmin_bfloat16_int64 &axis_argmin_float32, axis_ordered_bfloat16, axis_store_indices
-#define USES_argmin_float32_int64 &axis_argmin_float32, NULL, axis_store_indices
-#define USES_argmin_float64_int64 &axis_argmin_float64, NULL, axis_store_indices
-
-#define BYTES_int8 1
-#define BYTES_int16 2
-#define BYTES_int32 4
-#define BYTES_int64 8
-#define BYTES_float16 2
-#define BYTES_bfloat16 2
-#define BYTES_float32 4
-#define BYTES_float64 8
-#define BYTES_complex64 8
-#define BYTES_complex128 16
-
-/* Elements that are converted fit into `copied` twice, before and after. */
-#define FUNCTIONS(op, items, acc)                                           \
-    static const struct axis_functions functions_##op##_##items##_##acc = { \
-        USES_##op##_##items##_##acc, BYTES_##items};
-CPU_REDUCE_AXIS_SIGNATURES(FUNCTIONS)
-
 /* --- layouts of a part */
+
+/* Whether the result is any or all of the elements, not of other passes' counts. */
+static bool is_truth(const struct axis_functions *functions, uint64_t finish) {
+    return functions->core->settled && (finish == ANY || finish == ALL);
+}
 
 /* Whether several rows of narrow columns are joined. */
 static bool folds(const struct part *part) {
@@ -291,11 +236,6 @@ static bool long_row(const struct axis_functions *functions, const struct part *
     piece.in = items_after(functions, part->in, start);
     piece.starts = &here;
     piece.rows = 1;
-    if (part->finish == ANY || part->finish == ALL) { /* usually the first elements decide */
-        piece.end = piece.first + FIRST;
-        if (n >= FIRST_OF * FIRST && reduce_part(functions, &piece, values))
-            return true;
-    }
     for (uint64_t done = 0, leaves = 1; done < n; done += leaf, leaves++, top += size) {
         piece.end = piece.first + least(n - done, leaf);
         if (reduce_part(functions, &piece, top)) {
@@ -312,9 +252,9 @@ static bool long_row(const struct axis_functions *functions, const struct part *
     return false;
 }
 
-/* The part's values. Returns true if no other elements could change the only one. */
-static bool whole_part(const struct axis_functions *functions, const struct part *part,
-                       char *values) {
+/* The values of all of a part's elements. Returns true if no others could change the only one. */
+static bool all_elements(const struct axis_functions *functions, const struct part *part,
+                         char *values) {
     const uint64_t n = part->end - part->first;
     const size_t row_size = part->columns * part->kept * functions->core->value_size;
     bool settled = false;
@@ -330,6 +270,31 @@ static bool whole_part(const struct axis_functions *functions, const struct part
         else
             settled = long_row(functions, part, part->starts[row], values);
     return settled;
+}
+
+/* The same, but the first elements of long rows may decide their truth. */
+static bool whole_part(const struct axis_functions *functions, const struct part *part,
+                       char *values) {
+    const struct axis_core *core = functions->core;
+    const uint64_t rows = part->rows;
+    struct part piece = *part;
+    if (!is_truth(functions, part->finish) || part->columns * part->kept > 1 ||
+        part->end - part->first < FIRST_OF * FIRST)
+        return all_elements(functions, part, values);
+    piece.end = part->first + FIRST;
+    reduce_part(functions, &piece, values);
+    piece.end = part->end;
+    for (uint64_t row = 0; row < rows; row += piece.rows + 1) { /* runs of undecided rows */
+        char *const first = values + row * core->value_size;
+        piece.rows = 0;
+        while (row + piece.rows < rows &&
+               !core->settled(first + piece.rows * core->value_size, FIRST, part->finish))
+            piece.rows++;
+        piece.starts = part->starts + row;
+        if (piece.rows)
+            all_elements(functions, &piece, first);
+    }
+    return rows == 1 && core->settled(values, part->end - part->first, part->finish);
 }
 
 /* A task's rows, a few at a time. */
@@ -370,6 +335,7 @@ static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64
     part.copies = functions->convert ||
                   (part.columns > 1 ? gathers_columns(&part) : part.stride != (int64_t)part.kept);
     part.ahead = job->ahead && !part.copies;
+    part.columns_ahead = part.copies ? 0 : job->columns_ahead;
     if (job->settled && atomic_load_explicit(job->settled, memory_order_relaxed) < order) {
         functions->core->nothing(values);
     } else if (whole_part(functions, &part, (char *)values) && job->settled) {
@@ -539,6 +505,29 @@ static void room_keep(struct room *room) {
     free(room && room->size <= ROOM_MOST ? atomic_exchange(&kept, room) : room);
 }
 
+/* Whether elements of this step follow each other in memory, or nearly. */
+static bool adjoin(int64_t step, uint64_t size) {
+    return step >= (int64_t)size && step - (int64_t)size <= (int64_t)(size / 4);
+}
+
+/* Decides how far ahead of a part's elements memory is prefetched. */
+static void set_ahead(struct job *job, double bytes) {
+    const size_t size = job->functions->item_size;
+    const struct device_axes *outer = &job->outer_axes;
+    const uint64_t slab = job->reduced * (uint64_t)job->stride, row = (uint64_t)job->stride * size;
+    const bool adjacent = job->outer == 1 || (outer->count == 1 && adjoin(outer->steps[0], slab));
+    job->ahead = false;
+    job->columns_ahead = 0;
+    if (job->inner == 1)
+        job->ahead = bytes >= PREFETCHED &&
+                     (job->share * size >= PREFETCHED ||
+                      (outer->count == 1 && outer->steps[0] == (int64_t)job->reduced));
+    else if (bytes >= PREFETCHED_COLUMNS && job->stride > 0 &&
+             ((row <= CPU_AHEAD && adjacent && adjoin(job->stride, job->inner)) ||
+              (size < job->functions->core->value_size && job->reduced >= BLOCK)))
+        job->columns_ahead = most(CPU_AHEAD, 4 * row); /* not of the rows that are added */
+}
+
 /* Divides the work into tasks, and runs them. */
 static enum status run_job(struct device *device, bool parallel, struct job *job) {
     const struct axis_core *core = job->functions->core;
@@ -573,10 +562,7 @@ static enum status run_job(struct device *device, bool parallel, struct job *job
     const double nanoseconds =
         items / (direct ? ITEMS_PER_NS : COPIED_PER_NS) + bytes / BYTES_PER_NS + rows * ROW_NS;
     const int threads = parallel ? cpu_team_threads(nanoseconds) : 1;
-    job->ahead =
-        bytes >= PREFETCHED &&
-        (job->share * job->functions->item_size >= PREFETCHED ||
-         (job->outer_axes.count == 1 && job->outer_axes.steps[0] == (int64_t)job->reduced));
+    set_ahead(job, bytes);
     const uint64_t runs = (job->tiles - 1) / job->run + 1;
     const uint64_t tasks = ((job->outer - 1) / job->rows + 1) * job->splits * runs;
     enum status status = cpu_team_run(device, threads, tasks, first_task, job);
@@ -591,7 +577,7 @@ static enum status run_job(struct device *device, bool parallel, struct job *job
 static bool first_elements(struct device *device, bool parallel, const struct job *whole,
                            enum status *status) {
     const struct axis_core *core = whole->functions->core;
-    const bool all = whole->results.finish == ALL, truths = all || whole->results.finish == ANY;
+    const bool truths = is_truth(whole->functions, whole->results.finish);
     const bool place = core->has_index && core->item_size == 1 && !whole->mask &&
                        whole->outer == 1 && whole->inner == 1;
     atomic_uint_least64_t settled = UINT64_MAX;
@@ -603,9 +589,29 @@ static bool first_elements(struct device *device, bool parallel, const struct jo
         job.results.divisor = FIRST;
     job.settled = place ? &settled : NULL;
     *status = run_job(device, parallel, &job);
-    return *status ||
-           (place ? settled == 0
-                  : !memchr(job.results.out, all ? 1 : 0, job.outer * job.inner * job.kept));
+    return *status || (place ? settled == 0
+                             : !memchr(job.results.out, job.results.finish == ALL ? 1 : 0,
+                                       job.outer * job.inner * job.kept));
+}
+
+/* Whether any or all of integers are not 0: their greatest or least element as unsigned, which
+ * needs no wider type than theirs. */
+static void compare_truths(struct job *job) {
+    static const struct axis_functions *const counts[] = {
+        &functions_count_int8_int64, &functions_count_int16_int64, &functions_count_int32_int64,
+        &functions_count_int64_int64};
+    static const struct axis_functions *const minima[] = {
+        &functions_min_int8_int8, &functions_min_int16_int16, &functions_min_int32_int32,
+        &functions_min_int64_int64};
+    const uint64_t ones = UINT64_MAX >> (64 - 8 * job->functions->item_size);
+    if (!is_truth(job->functions, job->results.finish) || (~(uint64_t)job->results.key & ones))
+        return;
+    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
+        if (job->functions == counts[k]) {
+            job->functions = minima[k];
+            job->results.key = (int64_t)(job->results.finish == ALL ? ones / 2 + 1 : ones / 2);
+            return;
+        }
 }
 
 static enum status cpu_reduce_axis(struct device *device, const struct cpu_kernel *kernel,
@@ -626,6 +632,7 @@ static enum status cpu_reduce_axis(struct device *device, const struct cpu_kerne
                     .divisor = ARGUMENT(23, double)},
     };
 #undef ARGUMENT
+    compare_truths(&job);
     take_axes(&outer, arguments + 6, job.outer);
     take_axes(&inner, arguments + 13, job.inner);
     set_shape(&job, &outer, &inner);
