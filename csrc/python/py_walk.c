@@ -21,7 +21,7 @@ struct walk_instruction {
 struct walk_costs {
     double queues[QUEUE_COUNT], pipes[PIPE_COUNT]; /* clocks of each for an instruction */
     double kinds[KINDS];                           /* latencies; of kind 0: by instruction */
-    double barrier, fence, read;
+    double barrier, fence, read, branch; /* branch: what a taken one costs beyond its stall */
     double ever; /* executions of a block by a warp: rarer ones are left out */
     double most; /* instructions of a warp that are walked: nested loops double them */
 };
@@ -189,7 +189,7 @@ static int issue(struct walker *w, const struct walk_instruction *in, double loa
 
 /* Goes on to the next instruction; 0 at the end. */
 static int advance(struct walker *w, const struct walk_instruction *code,
-                   const struct walk_queues *s) {
+                   const struct walk_queues *s, const struct walk_costs *c) {
     const struct warp_kind *p = w->pattern;
     if (++w->at == p->blocks[p->visits[w->visit]].end) {
         w->taken[p->visits[w->visit]] = w->now - w->begun;
@@ -198,7 +198,10 @@ static int advance(struct walker *w, const struct walk_instruction *code,
             w->ready = INFINITY;
             return 0;
         }
-        w->at = p->blocks[p->visits[w->visit]].first;
+        const int from = p->visits[w->visit - 1], to = p->visits[w->visit];
+        if (p->blocks[to].number != p->blocks[from].number + 1)
+            w->now += c->branch;
+        w->at = p->blocks[to].first;
     }
     get_ready(w, &code[w->at], s);
     return 1;
@@ -216,7 +219,7 @@ static int release(struct walker *warps, int count, const struct walk_instructio
         if (warps[i].waits) {
             warps[i].now = last + c->barrier;
             warps[i].waits = 0;
-            found |= advance(&warps[i], code, s);
+            found |= advance(&warps[i], code, s, c);
         }
     return found;
 }
@@ -245,7 +248,7 @@ static int run(struct walker *warps, int count, const struct walk_instruction *c
         if (w->waits)
             w->ready = INFINITY;
         else
-            advance(w, code, &shared);
+            advance(w, code, &shared, c);
     }
 }
 

@@ -31,6 +31,7 @@ NONE = 7  # of the scoreboards
 READ = 10  # clocks until a memory instruction has read its registers (Huerta et al.)
 # Latencies in clocks, measured on an H100 by chains of each.
 SPECIAL, CONVERSION, DOUBLE, FENCE = 17, 12, 8, 670
+BRANCH = 5  # clocks of a taken branch beyond its stall (an H200's loops of 5 to 67 instructions)
 WARP, SCHEDULERS = 32, 4
 MOST = 1 << 16  # instructions walked, of all warps: nested loops double them
 EVER = 0.01  # executions of a block by a warp: rarer ones are left out
@@ -76,7 +77,7 @@ def walked(
             *(shares.get(name, 0.0) for name in QUEUES),
             *(WARP * SCHEDULERS / count for count in lanes),
             *(0.0, figures.shared, DOUBLE, SPECIAL, CONVERSION),
-            *(figures.barrier, FENCE, READ, EVER, MOST / len(warps)),
+            *(figures.barrier, FENCE, READ, BRANCH, EVER, MOST / len(warps)),
         ],
         np.float64,
     )

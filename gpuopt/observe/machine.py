@@ -57,8 +57,9 @@ _WORD = re.compile(r"^\s*/\* 0x([0-9a-f]{16}) \*/")  # the second one of an inst
 _LABEL = re.compile(r"`\((\.L\w+)\)")
 _INTERNAL = re.compile(r"(\$__internal_\w+?\$__cuda_\w+)")  # a subroutine of the compiler's own
 _SLOW = "CALL.SLOW"  # our name for a call of one that ordinary operands do not need
-# Its way for zeros: a third of its instructions, each of which needs the one before.
-WAY, STEP = 1 / 3, 5
+# Its way for zeros, by the listings and an H200's times: a third of its instructions, and clocks
+# of each, which needs the one before.
+WAY, STEP = 1 / 3, 6
 _OUTSTANDING = re.compile(r",\s*0x([0-9a-f]+)")  # of DEPBAR.LE
 CONTROL = 41  # of the second word, its least bit
 _WIDTH = re.compile(r"\.(64|128)\b")
@@ -468,7 +469,7 @@ def machine_of(ptx: str, kernel: str, capability: int) -> Machine | None:
         arch = target[1]  # code for one architecture only
     elif target and int(target[2]) > capability:
         return None
-    key = cache.key("machine", 4, ptx, kernel, arch, _tool("ptxas"), _tool("nvdisasm"))
+    key = cache.key("machine", 6, ptx, kernel, arch, _tool("ptxas"), _tool("nvdisasm"))
     found = cache.load(key)
     if found is None:
         found = _compiled(ptx, kernel, arch)

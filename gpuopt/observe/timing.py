@@ -43,6 +43,8 @@ BLOCK_START = 1.0  # clocks of the whole GPU; fitted on the H200's reductions an
 STORED, MOVED = 1.6, 1.5
 CROSSING = 172  # clocks more of an atomic operation in the other partition (an H200's)
 PARTIAL = 2.1  # halves of a line that L2 takes to store a part of a sector; fitted on "scatter"
+# A bulk copy on an H200: clocks more than a load, and bytes per clock beside them.
+BULK, BULK_BYTES = 294, 113
 FERMI, KEPLER, MAXWELL, VOLTA, AMPERE = 20, 30, 50, 70, 80  # compute capability, times ten
 WARP, SECTOR = 32, 32
 # Statements that wait for another thread or a copy.
@@ -484,6 +486,17 @@ def _out_of_order(
     return BlockPath(whole, path.waits * scale, exposed, path.barriers > 0)
 
 
+def _bulk_latencies(launch: Launch) -> dict[int, float]:
+    """Return by how many clocks bulk copies take longer than a load, by line of the PTX."""
+    places = np.flatnonzero(body_of(launch.texts).bulk).tolist()
+    counts = {launch.statements[at].ptx_line: launch.statements[at].counters for at in places}
+    return {
+        line: BULK + each.global_load_bytes / each.global_load_requests / BULK_BYTES
+        for line, each in counts.items()
+        if each.global_load_requests
+    }
+
+
 def _in_order(
     launch: Launch,
     code: Code,
@@ -526,8 +539,10 @@ def _in_order(
     else:  # its warps queue one by one
         kinds = [0]
 
+    more = _bulk_latencies(launch)
+
     def loads(line: int) -> float:
-        return load(texts.get(line, ""))
+        return load(texts.get(line, "")) + more.get(line, 0.0)
 
     clocks, without = (
         walked(code.machine, times, figures, each, kinds, queues)
