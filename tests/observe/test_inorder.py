@@ -86,7 +86,7 @@ def test_warps_that_wait_for_loads_drift_apart():
 
 
 def test_a_barrier_waits_for_the_longest_warp():
-    """The first kind of warp works for 100 clocks, the other one for 10."""
+    """The first kind of warp works for 100 clocks and branches, the other one works for 10."""
     work = [MachineInstruction("FADD", 1, 0, stall=10)] * 10
     brief = [MachineInstruction("FADD", 2, 1, stall=10)]
     last = [
@@ -96,7 +96,7 @@ def test_a_barrier_waits_for_the_longest_warp():
     rows = [[1.0] * 10 + [0.0] + [1.0] * 2, [0.0] * 10 + [1.0] * 3]
     code = [*work, *brief, *last]
     assert time(code, rows, warps=[1]) == 10 + 1 + H100.barrier + 1
-    assert time(code, rows, warps=[1, 0, 1]) == 100 + 1 + H100.barrier + 1
+    assert time(code, rows, warps=[1, 0, 1]) == 100 + inorder.BRANCH + 1 + H100.barrier + 1
 
 
 def test_a_barrier_does_not_wait_for_warps_that_have_ended():
@@ -116,7 +116,7 @@ def test_special_functions_wait_for_their_pipe():
 @pytest.mark.parametrize("warps", [b"", b"\1", bytes(65)])
 def test_buffers_that_do_not_fit_are_refused(warps):
     code, row = np.zeros((2, 10), np.int32), np.zeros(2)
-    constants = np.zeros(14)
+    constants = np.zeros(15)
     with pytest.raises(ValueError, match="do not fit"):
         _core.walk(code, row, warps, row, constants)
     for wrong in (code - 2, code + 9, code[:1]):
