@@ -45,6 +45,10 @@ MODES = ("constant", "constant", "nearest", "reflect", "mirror", "wrap")
 Shape = tuple[int, ...]
 
 
+def _item_bytes(dtype: str) -> int:
+    return 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
+
+
 class _Draw:
     """One work's random choices."""
 
@@ -63,8 +67,8 @@ class _Draw:
         return round(math.exp(self.rng.uniform(math.log(low), math.log(high))))
 
     def elements(self, dtype: str) -> int:
-        item = 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
-        return self.even(LEAST, min(ELEMENTS_MOST, BYTES_MOST[self.device] // item))
+        most = min(ELEMENTS_MOST, BYTES_MOST[self.device] // _item_bytes(dtype))
+        return self.even(LEAST, most)
 
     def shape(self, ndim: int, n: int) -> Shape:
         """Return a shape of about n elements, never more; some axes are short or powers of two."""
@@ -80,11 +84,14 @@ class _Draw:
         found[longest] = max(1, min(found[longest], n // others) if others > 1 else n)
         return tuple(found)
 
-    def view(self, shape: Shape, whole: float, turned: bool = False) -> tuple[Shape, str]:
+    def view(
+        self, shape: Shape, dtype: str, whole: float, turned: bool = False
+    ) -> tuple[Shape, str]:
         """Return a contiguous array's shape, and its view of the shape that is wanted.
 
         The view is the whole array with the probability `whole`; else a slice, every second or
-        third element along an axis, or, with `turned`, other axes' order.
+        third element along an axis, or, with `turned`, other axes' order. It is whole where its
+        array would be too large.
         """
         if self.chance(whole) or not shape:
             return shape, ""
@@ -104,6 +111,8 @@ class _Draw:
             before, after = map(int, self.rng.integers(1, 20, 2))
             base[k] = shape[k] + before + after
             index[k] = f"{before}:{before + shape[k]}"
+        if math.prod(base) * _item_bytes(dtype) > BYTES_MOST[self.device]:
+            return shape, ""
         return tuple(base), f"[{', '.join(index[: k + 1])}]"
 
 
@@ -114,7 +123,7 @@ def _text(shape: Shape, view: str, dtype: str = "") -> str:
 def _axes(draw: _Draw) -> Workload:
     op, dtype = draw.one(OPS), draw.one(REDUCED)
     ndim = draw.one((1, 2, 2, 2, 3, 3, 4))
-    base, view = draw.view(draw.shape(ndim, draw.elements(dtype)), 0.5, True)
+    base, view = draw.view(draw.shape(ndim, draw.elements(dtype)), dtype, 0.5, True)
     axis: Any = None
     if draw.chance(0.85) and ndim > 1:
         axis = int(draw.rng.integers(ndim))
@@ -139,7 +148,7 @@ def _permutes(draw: _Draw) -> Workload:
         axes = tuple(map(int, draw.rng.permutation(ndim)))
         if _order(shape, axes) != sorted(_order(shape, axes)):  # else nothing moves
             break
-    base, view = draw.view(shape, 0.75)
+    base, view = draw.view(shape, dtype, 0.75)
     task = Task("transpose", dtype=dtype, axes=axes, views=(view,))
     return Workload(
         "permutes", task, (base,), dtype, f"permute {axes} of {_text(base, view, dtype)}"
@@ -154,7 +163,7 @@ def _stencils(draw: _Draw) -> Workload:
     if ndim > 1 and draw.chance(0.15):  # rows shorter than the window
         row = draw.even(1, width)
         shape = (max(1, n // math.prod(shape[1:-1]) // row), *shape[1:-1], row)
-    base, view = draw.view(shape, 0.85)
+    base, view = draw.view(shape, dtype, 0.85)
     axis = len(shape) - 1 if draw.chance(0.7) else int(draw.rng.integers(len(shape)))
     weighted, mode, even = draw.chance(0.5), draw.one(MODES), draw.chance(0.15)
     origin = int(draw.rng.integers(-radius, radius + 1 - even)) if draw.chance(0.15) else 0
@@ -188,7 +197,7 @@ def _matmul(draw: _Draw) -> Workload:
     shapes, views = [], []
     for shape in (a, b):
         turn = len(shape) == 2 and draw.chance(0.25)
-        base, view = (shape[::-1], ".transpose(1, 0)") if turn else draw.view(shape, 0.9)
+        base, view = (shape[::-1], ".transpose(1, 0)") if turn else draw.view(shape, dtype, 0.9)
         shapes.append(base)
         views.append(view)
     task = Task("matmul", dtype=dtype, views=tuple(views))
@@ -205,13 +214,13 @@ def _vectors(draw: _Draw) -> Workload:
     n = draw.elements(dtype) // 2
     shape = draw.shape(ndim, max(LEAST, n))
     other = draw.one(("array", "array", "row", "column") + ("number",) * (family == "add"))
-    base, view = draw.view(shape, 0.75, True)
+    base, view = draw.view(shape, dtype, 0.75, True)
     first = _text(base, view)
     if other == "number":
         task = Task(family, dtype=dtype, views=(view,), number=True)
         return Workload("vectors", task, (base,), dtype, f"{first} + number, {dtype}")
     second = {"array": shape, "row": shape[-1:], "column": (*shape[:-1], 1)}[other]
-    base2, view2 = draw.view(second, 0.85)
+    base2, view2 = draw.view(second, dtype, 0.85)
     task = Task(family, dtype=dtype, views=(view, view2))
     factor = "2.5 * " if family == "saxpy" else ""
     label = f"{factor}{first} + {_text(base2, view2)} {dtype}"

@@ -67,6 +67,10 @@ def test_drawn_sizes_are_within_the_limits_and_spread(device):
     works = [each for seed in range(8) for each in random_works.works(device, seed, 60, KINDS)]
     sizes = [max(view.size for view in each.operands) for each in works]
     assert max(sizes) <= random_works.ELEMENTS_MOST
+    for work in works:  # slices and steps have larger arrays below them
+        item = 2 if work.dtype == "bfloat16" else np.dtype(work.dtype).itemsize
+        most = max(np.prod(shape, dtype=np.int64) for shape in work.shapes) * item
+        assert most <= random_works.BYTES_MOST[device], work.title
     for work, size in zip(works, sizes, strict=True):
         item = work.operands[0].itemsize
         assert size * item <= random_works.BYTES_MOST[device], work.title
