@@ -28,6 +28,7 @@ PLACES = ("argmin", "argmax")
 AXES = 4  # the most axes of a pass on either side of the reduced one
 # A pass reduces two axes, element by element, if the inner one has gaps or is this short.
 FUSED_SHORT = 64
+TURNED_MOST = 1 << 16  # elements of an array that a GPU reads out of order to save a second launch
 _FUSED_MOST = 1 << 31  # the elements' numbers have 31 bits
 
 # The epilogues of a result, numbered as in reduce_axis.cu.
@@ -164,9 +165,9 @@ class Layout(NamedTuple):
     start : int
         Bytes from the array's first element to the lowest address.
     groups : tuple
-        The merged axes, largest step first; steps are bytes.
+        The merged axes, in that order; steps are bytes.
     order : list of int
-        The axes in the order of memory; the passes' results keep this order.
+        The axes, mostly in the order of memory; the passes' results keep this order.
     turned : list of int
         The axes with negative strides.
     result : int
@@ -186,9 +187,19 @@ class Layout(NamedTuple):
     straight: bool
 
 
-def layout_of(shape: tuple[int, ...], strides: tuple[int, ...], axes: tuple[int, ...]) -> Layout:
-    """Return the layout of an array whose `axes` are reduced; strides are bytes."""
+def layout_of(
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    axes: tuple[int, ...],
+    of_result: bool = False,
+) -> Layout:
+    """Return the layout of an array whose `axes` are reduced; strides are bytes.
+
+    With `of_result` its order is the result's, followed by the reduced axes, instead of memory's.
+    """
     order, turned = memory_order(shape, strides)
+    if of_result:
+        order = [*(k for k in range(len(shape)) if k not in axes), *(k for k in order if k in axes)]
     start = sum(strides[k] * (shape[k] - 1) for k in turned)
     groups = merge((shape[k], abs(strides[k]), k in axes) for k in order)
     apart, step = {}, 1
@@ -376,6 +387,13 @@ def scheme_of(
     pair = 2 if given.kind == "c" and op in ("sum", "mean") else 1  # numbers, an axis more
     unit = by_name(work.items).itemsize
     groups = [(size, step // unit, kind) for size, step, kind in layout.groups]
+    if fuses and not layout.straight and math.prod(shape) <= TURNED_MOST:
+        other = layout_of(shape, strides, axes, of_result=True)
+        if other.straight and len(other.groups) <= AXES + 1:
+            layout, groups = (
+                other,
+                [(size, step // unit, kind) for size, step, kind in other.groups],
+            )
     way = _way(layout, shape, axes) if op in PLACES else 1
     if way < 0:
         work = work.backwards(n)

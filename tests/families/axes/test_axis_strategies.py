@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from conftest import KINDS, on
 
+import gpuopt
 from gpuopt import _core
 from gpuopt.arrays.inout import Problem
 from gpuopt.families import axis_plan
@@ -70,3 +71,25 @@ def test_each_strategy_returns_numpys_results(device, strategy, op, dtype, resul
         got = bench.run(1, tuning={"strategy": strategy}).view(one.dtype).astype(result)
         want = reduce(base[view], axis=axis)  # whole numbers: every order of addition is exact
         np.testing.assert_array_equal(got, want.reshape(-1), str((shape, view, axis)))
+
+
+@pytest.mark.parametrize("device", GPUS)
+@pytest.mark.parametrize("op", ["sum", "max", "all", "argmin"])
+def test_small_turned_arrays_are_reduced_in_the_order_of_the_result(device, op, rng):
+    """One pass: the result of memory's order would have to be turned by a second launch."""
+    base = rng.integers(0, 3, (1, 5, 13, 40)).astype(np.int16)
+    for turned, axis in (
+        ((2, 0, 1, 3), 1),
+        ((3, 2, 1, 0), 2),
+        ((2, 3, 0, 1), 3),
+        ((3, 0, 2, 1), 0),
+    ):
+        seen = base.transpose(turned)
+        want = getattr(np, op)(seen, axis=axis)
+        scheme = axis_plan.scheme_of(seen.shape, seen.strides, base.dtype, op, (axis,), want.dtype)
+        assert scheme.straight and len(scheme.passes) == 1
+        np.testing.assert_array_equal(gpuopt.reduce(seen, op, axis=axis, device=device), want)
+    large = np.empty((300, 40, 30), np.int16).transpose(2, 1, 0)
+    assert not axis_plan.scheme_of(
+        large.shape, large.strides, large.dtype, "max", (1,), large.dtype
+    ).straight
