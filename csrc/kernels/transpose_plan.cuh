@@ -41,6 +41,10 @@ enum { TRANSPOSE_AXES_MAX = 64, TRANSPOSE_CUTS = 2 };
 /* TRANSPOSE_ROWS: vectors, or narrower elements, that a thread moves. */
 enum { TRANSPOSE_ROW_VECTORS = 4, TRANSPOSE_ROW_ITEMS = 8 };
 
+/* TRANSPOSE_PACKED: words of a row of a table of pairs, words of the next row that follow them once
+ * more, and the odd distance of two rows. */
+enum { TRANSPOSE_PAIRS = 32, TRANSPOSE_PAIRS_AGAIN = 14, TRANSPOSE_PAIRS_PITCH = 49 };
+
 /* TRANSPOSE_PACKED: bytes of a block's data on a tile, before the tables. */
 enum { TRANSPOSE_PART_BYTES = 32 };
 
@@ -55,6 +59,7 @@ struct transpose_plan {
         column_tiles;   /* blocks of a strip of a matrix; the grid's y counts strips */
     uint32_t apart;     /* distance of two columns of tiles that alternate; 0: none */
     uint32_t grid_axes; /* axes[0] and on: the matrices, or the tiles */
+    uint32_t near_axes; /* those of a matrix that precede columns of tiles in the grid */
 
     /* TRANSPOSE_PACKED: a tile is `load_runs` runs of `load_run` elements in the input, and `runs`
      * runs of `run` elements in the output; each excludes the axis by which a cut scales it. The
@@ -67,16 +72,16 @@ struct transpose_plan {
     uint32_t loads, stores_vectors;   /* the method; whether all runs begin at a vector */
     uint32_t load_magic, store_magic; /* for the vectors of a run that is not cut */
     /* In shared memory, all in bytes: the tables, followed by the tile. Along the output's
-     * innermost axis `pad` bytes follow each 16 bytes of elements. If that axis is in the load's
-     * runs, these have `pad` more every 2^32 / `wrap_magic`; if not, the offsets of runs have
-     * `run_pad`. */
-    uint32_t table_bytes, tile_bytes, pad, run_pad, wrap_magic;
+     * innermost axis `pad` bytes follow each 16 bytes of elements; if that axis is not in the
+     * load's runs, the offsets of runs have `run_pad`. The load's runs have `wrap_pad` more bytes
+     * every 2^32 / `wrap_magic`; with `puts_vectors` all their vectors lie at vectors. */
+    uint32_t table_bytes, tile_bytes, pad, run_pad, wrap_pad, wrap_magic, puts_vectors;
     /* Offset of element i of a store's run: i * `item_step`, and `item_jump` more for each
      * `item_extent`, which is 2^32 / `item_magic`. Or `in_segments` of `item_extent`, none of which
      * ends within a vector if `segments_whole`: each segment lies `item_jump` after the previous
      * one, or at an offset in a table of `segments`. Or a table has the offsets of one
-     * `item_extent` and a vector's elements more, a `period`; or, of `vectors` vectors, the offset
-     * of every element. */
+     * `item_extent` and a vector's elements more, a `period`, in pairs; or, of `vectors` vectors,
+     * the offset of every element. */
     uint32_t vectors, in_segments, segments, segments_whole, period;
     uint32_t item_extent, item_step, item_magic, item_jump;
     struct transpose_cut cuts[TRANSPOSE_CUTS];

@@ -149,7 +149,8 @@ static uint32_t strip_of(const struct ops_queue *queue, const struct transpose_p
     const uint64_t cache = queue->info.cache_bytes ? queue->info.cache_bytes : USUAL_CACHE;
     const uint64_t column = plan->rows * 2 * max_u64(wide, LINE); /* bytes */
     const uint32_t all = plan->all_row_tiles, least_rows = (all - 1) / GRID_Y + 1;
-    if (plan->in_place || !shares || plan->column_tiles == 1 || column <= cache / fixed(cache_part))
+    const bool alone = plan->column_tiles == 1 && !plan->near_axes;
+    if (plan->in_place || !shares || alone || column <= cache / fixed(cache_part))
         return all;
     if (plan->columns * item <= fixed(narrow))
         return least_rows > fixed(flat) ? least_rows : fixed(flat);
@@ -166,6 +167,16 @@ static void list_others(const struct axes *axes, unsigned a, unsigned b,
             plan->axes[plan->grid_axes++] =
                 (struct transpose_axis){axes->extent[axis], axes->in[axis], axes->out[axis]};
     }
+}
+
+/* Counts the matrices' axes, from the first on, along which rows of the output continue each other:
+ * tiles of these come before the next column of tiles, if that one is not far then (TUNING.md T19).
+ */
+static uint32_t count_near(const struct transpose_plan *plan, uint64_t strip) {
+    uint32_t near = 0;
+    while (near < plan->grid_axes && plan->axes[near].out < plan->out_pitch)
+        strip *= plan->axes[near++].extent;
+    return strip <= fixed(near_tiles) ? near : 0;
 }
 
 static void plan_matrix(const struct axes *axes, uint64_t addresses, struct transpose_plan *plan) {
@@ -226,7 +237,9 @@ static uint64_t count_tiles(const struct ops_queue *queue, size_t item, uint64_t
         return 0;
     plan->all_row_tiles = (uint32_t)down;
     plan->column_tiles = (uint32_t)across;
+    plan->near_axes = plan->in_place ? 0 : count_near(plan, min_u64(down, fixed(flat)));
     plan->row_tiles = strip_of(queue, plan, address, item);
+    plan->near_axes = plan->near_axes ? count_near(plan, plan->row_tiles) : 0;
     plan->apart = columns_apart(plan, item);
     /* Packed tiles move wide elements almost as fast as full ones, narrow ones not (TUNING.md T17).
      */

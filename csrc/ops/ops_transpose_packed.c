@@ -77,31 +77,51 @@ static bool begins_at_vectors(const struct packing *packing, bool output) {
     return all % VECTOR == 0;
 }
 
-/* Lists the grid: the chunks of the outermost axis of each group, the store's first; then the other
- * axes. */
+/* Cuts an axis of the grid into even chunks; runs begin at vectors, long ones at lines. */
+static void list_cut(struct packing *packing, unsigned axis, struct transpose_cut *cut) {
+    const struct axes *axes = packing->axes;
+    const uint64_t extent = axes->extent[axis], taken = packing->chunk[axis];
+    const bool vectors = (packing->store.has[axis] && begins_at_vectors(packing, true)) ||
+                         (packing->load.has[axis] && begins_at_vectors(packing, false));
+    const uint64_t unit = vectors ? whole_unit(taken * axes->item) / axes->item : 0;
+    const uint64_t whole = unit ? taken / unit * unit : taken;
+    const uint64_t even = ceil_div(extent, ceil_div(extent, whole));
+    const uint64_t chunk = packing->chunk[axis] =
+        unit ? min_u64(whole, ceil_div(even, unit) * unit) : even;
+    *cut = (struct transpose_cut){packing->listed, (uint32_t)chunk, 0, extent};
+    list(packing, ceil_div(extent, chunk), axes->in[axis] * chunk, axes->out[axis] * chunk);
+}
+
+/* Lists the grid in the output's order, so that adjacent runs of the output are stored at about the
+ * same time. The chunks of the load's outermost axis come second where adjacent runs of the input
+ * would be loaded too late (TUNING.md T19). */
 static void list_grid(struct packing *packing) {
     const struct axes *axes = packing->axes;
     struct transpose_plan *plan = packing->plan;
     const unsigned ends[] = {packing->store.outermost, packing->load.outermost};
+    bool listed[AXES_MAX] = {false};
+    uint64_t before = 1; /* tiles between adjacent runs of the input */
+    for (unsigned position = 0; axes->output[axes->count - 1 - position] != ends[1]; position++) {
+        const unsigned axis = axes->output[axes->count - 1 - position];
+        if (!packing->load.has[axis] && !packing->store.has[axis])
+            before *= axes->extent[axis];
+        else if (axis == ends[0])
+            before *= ceil_div(axes->extent[axis], packing->chunk[axis]);
+    }
     for (unsigned k = 0; k < TRANSPOSE_CUTS; k++) {
-        const unsigned axis = ends[k];
-        const uint64_t extent = axes->extent[axis], taken = packing->chunk[axis];
-        if (taken >= extent || (k && axis == ends[0]))
+        listed[ends[k]] = true;
+        if (packing->chunk[ends[k]] >= axes->extent[ends[k]] || (k && ends[1] == ends[0]))
             continue;
-        /* even chunks; runs begin at vectors, long ones at lines */
-        const bool vectors = (packing->store.has[axis] && begins_at_vectors(packing, true)) ||
-                             (packing->load.has[axis] && begins_at_vectors(packing, false));
-        const uint64_t unit = vectors ? whole_unit(taken * axes->item) / axes->item : 0;
-        const uint64_t whole = unit ? taken / unit * unit : taken;
-        const uint64_t even = ceil_div(extent, ceil_div(extent, whole));
-        const uint64_t chunk = packing->chunk[axis] =
-            unit ? min_u64(whole, ceil_div(even, unit) * unit) : even;
-        plan->cuts[k] = (struct transpose_cut){packing->listed, (uint32_t)chunk, 0, extent};
-        list(packing, ceil_div(extent, chunk), axes->in[axis] * chunk, axes->out[axis] * chunk);
+        if (k && before <= fixed(near_tiles))
+            listed[ends[1]] = false;
+        else
+            list_cut(packing, ends[k], &plan->cuts[k]);
     }
     for (unsigned position = axes->count; position-- > 0;) {
         const unsigned axis = axes->output[position];
-        if (!packing->load.has[axis] && !packing->store.has[axis])
+        if (!listed[axis] && axis == ends[1])
+            list_cut(packing, axis, &plan->cuts[1]);
+        else if (!packing->load.has[axis] && !packing->store.has[axis])
             list(packing, axes->extent[axis], axes->in[axis], axes->out[axis]);
     }
     plan->grid_axes = packing->listed;
@@ -187,9 +207,11 @@ static void choose_loads(struct packing *packing) {
 }
 
 /* Padding of a tile in shared memory: bytes after a vector's elements of the output's innermost
- * axis, and extra bytes between the load's runs. */
+ * axis, extra bytes between the load's runs, and bytes after each element of another axis
+ * (`skewed_axis`). With `vectors` the load's runs begin at vectors. */
 struct pads {
-    uint64_t pad, more;
+    uint64_t pad, more, skew;
+    bool vectors;
 };
 
 /* Lays out the load's runs: each begins at a word or, for TRANSPOSE_LOADS_AROUND, at its offset
@@ -199,10 +221,12 @@ static void lay_runs(struct packing *packing, struct pads pads, uint64_t wrap) {
     struct transpose_plan *plan = packing->plan;
     const unsigned inner = axes->output[axes->count - 1];
     const bool around = plan->loads == TRANSPOSE_LOADS_AROUND, runs = plan->load_runs_most > 1;
-    const uint64_t word = max_u64(axes->item, WORD), items = VECTOR / axes->item;
+    const uint64_t word = pads.vectors ? VECTOR : max_u64(axes->item, WORD);
+    const uint64_t items = VECTOR / axes->item;
     uint64_t step = ceil_div(plan->load_run_most * axes->item, VECTOR) * VECTOR;
+    uint64_t all = plan->wrap_pad | (wrap ? 0 : pads.pad);
     if (wrap)
-        step += (step - 1) / wrap * pads.pad;
+        step += (step - 1) / wrap * plan->wrap_pad;
     if (around)
         step = plan->load_run_most * axes->item + 2 * (VECTOR - axes->item) + pads.more;
     else if (runs && !packing->load.has[inner] && plan->load_runs_most <= items)
@@ -215,12 +239,30 @@ static void lay_runs(struct packing *packing, struct pads pads, uint64_t wrap) {
         if (packing->store.has[axis] && !packing->load.has[axis]) {
             step += around ? (axes->in[axis] * axes->item - step) % VECTOR : 0;
             packing->step[axis] = step;
+            all |= step;
             step *= packing->chunk[axis];
             if (axis == inner)
                 step += packing->chunk[axis] / items * pads.pad;
         }
     }
     plan->tile_bytes = (uint32_t)(around ? ceil_div(step, VECTOR) * VECTOR + VECTOR : step);
+    plan->puts_vectors = all % VECTOR == 0;
+}
+
+/* The axis of the load's runs whose elements a gathering lane crosses first, if these are whole
+ * vectors; the number of axes if there is none. */
+static unsigned skewed_axis(const struct packing *packing) {
+    const struct axes *axes = packing->axes;
+    for (unsigned position = axes->count; position-- > 0;) {
+        const unsigned axis = axes->output[position];
+        if (!packing->load.has[axis])
+            continue;
+        uint64_t bytes = axes->item;
+        for (unsigned k = axis + 1; k < axes->count; k++)
+            bytes *= packing->load.has[k] ? packing->chunk[k] : 1;
+        return bytes % VECTOR || packing->chunk[axis] < 2 ? axes->count : axis;
+    }
+    return axes->count;
 }
 
 /* Lays out the axes of a tile in shared memory: sets their steps. */
@@ -229,10 +271,14 @@ static void lay_out(struct packing *packing, struct pads pads) {
     struct transpose_plan *plan = packing->plan;
     const unsigned inner = axes->output[axes->count - 1];
     const bool wraps = packing->load.has[inner] && pads.pad;
+    const unsigned skewed = pads.skew ? skewed_axis(packing) : axes->count;
     uint64_t step = axes->item, wrap = 0; /* bytes of a load's run between pads */
+    plan->wrap_pad = (uint32_t)(wraps ? pads.pad : pads.skew);
     for (unsigned axis = axes->count; axis-- > 0;)
         if (packing->load.has[axis]) {
-            packing->step[axis] = wrap ? step + step / wrap * pads.pad : step;
+            if (axis == skewed)
+                wrap = step;
+            packing->step[axis] = wrap ? step + step / wrap * plan->wrap_pad : step;
             if (axis == inner && wraps)
                 wrap = step * (VECTOR / axes->item);
             step *= packing->chunk[axis];
@@ -325,32 +371,52 @@ static unsigned bank_conflicts(const struct packing *packing, const struct gathe
     return conflicts;
 }
 
-/* Lays out the axes; for large arrays it searches for pads with few bank conflicts (TUNING.md T10).
- */
+/* Wavefronts of shared memory for a vector that is loaded and gathered, with this layout. */
+static unsigned wavefronts(const struct packing *packing, const struct gathered *gathered) {
+    const unsigned item = (unsigned)packing->axes->item, words = VECTOR / max_u64(item, WORD);
+    const bool whole =
+        packing->plan->puts_vectors || packing->plan->loads == TRANSPOSE_LOADS_AROUND;
+    return bank_conflicts(packing, gathered) * (VECTOR / item) / GATHERED_WARPS +
+           (whole ? VECTOR / WORD : words * VECTOR / WORD);
+}
+
+/* Lays out the axes; for large arrays it searches for pads with few bank conflicts (TUNING.md T10,
+ * T20). */
 static void choose_pads(struct packing *packing) {
     const struct axes *axes = packing->axes;
     const unsigned inner = axes->output[axes->count - 1];
     const bool around = packing->plan->loads == TRANSPOSE_LOADS_AROUND;
     const bool runs = packing->plan->load_runs_most > 1, pads = needs_pads(packing, inner);
-    const uint64_t unit = around ? VECTOR : max_u64(axes->item, WORD);
-    struct pads best = {pads && !around ? unit : 0, 0};
+    const bool skews = !around && !pads && !packing->load.has[inner] &&
+                       skewed_axis(packing) < axes->count &&
+                       packing->chunk[inner] <= VECTOR / axes->item;
+    const uint64_t word = max_u64(axes->item, WORD), unit = around ? VECTOR : word;
+    struct pads best = {.pad = pads && !around ? unit : 0};
     struct gathered gathered;
     unsigned fewest = ~0u;
+    const unsigned least =
+        (unsigned)(VECTOR / axes->item) + VECTOR / WORD; /* wavefronts, without conflicts */
     lay_out(packing, best);
     /* Lanes that gather adjacent vectors are then an odd number of vectors apart. */
     if (around && pads && packing->step[inner] * (VECTOR / axes->item) / VECTOR % 2 == 0)
         best.pad = VECTOR;
     if (packing->searches && (pads || runs) && find_gathered(packing, &gathered))
-        for (unsigned k = 0; k < fixed(layouts) && fewest > GATHERED_WARPS; k++) {
-            struct pads now;
-            if (around)
-                now = (struct pads){pads ? k % 2 * unit : 0, (pads ? k / 2 : k) * unit};
-            else
-                now = (struct pads){pads ? (runs ? 1 : 1 + k) * unit : 0, runs ? 2 * k * unit : 0};
+        for (unsigned k = 0; k < fixed(layouts) * (skews ? 3 : 1) && fewest > least; k++) {
+            struct pads now = {0};
+            if (around) {
+                now.pad = pads ? k % 2 * unit : 0;
+                now.more = (pads ? k / 2 : k) * unit;
+            } else {
+                now.vectors = !pads && k % 2 == 0;
+                const uint64_t of = now.vectors ? VECTOR : unit;
+                now.pad = pads ? (runs ? 1 : 1 + k) * unit : 0;
+                now.skew = skews ? k % 3 * of : 0;
+                now.more = runs ? 2 * (pads ? k : skews ? k / 6 : k / 2) * of : 0;
+            }
             lay_out(packing, now);
-            const unsigned conflicts = bank_conflicts(packing, &gathered);
-            if (conflicts < fewest) {
-                fewest = conflicts;
+            const unsigned found = wavefronts(packing, &gathered);
+            if (found < fewest) {
+                fewest = found;
                 best = now;
             }
         }
@@ -434,9 +500,10 @@ static bool list_tile(struct packing *packing) {
     plan->run_axes = packing->listed - plan->grid_axes - plan->load_axes;
     list_items(packing);
     plan->item_axes = packing->listed - plan->grid_axes - plan->load_axes - plan->run_axes;
+    const uint64_t pairs = ceil_div(plan->period, TRANSPOSE_PAIRS) * TRANSPOSE_PAIRS_PITCH;
     const uint64_t tables = TRANSPOSE_PART_BYTES + (load_runs.most + runs.most) * 12 +
                             (uint64_t)plan->vectors * (VECTOR / axes->item) * 2 +
-                            (uint64_t)(plan->segments + plan->period) * 2;
+                            (uint64_t)plan->segments * 2 + pairs * 4;
     plan->table_bytes = (uint32_t)(ceil_div(tables, VECTOR) * VECTOR);
     return plan->tiles && packing->listed <= TRANSPOSE_AXES_MAX &&
            plan->table_bytes + (uint64_t)plan->tile_bytes <= SHARED_BYTES;

@@ -59,6 +59,16 @@ template <class T> __device__ inline T load_near(const T *from) {
         return *from;
 }
 
+// The first `bytes` of vector a, and the rest of vector b.
+__device__ inline uint4 join_vectors(const uint4 &a, const uint4 &b, int bytes) {
+    const auto join = [&](unsigned x, unsigned y, int low) {
+        const unsigned rest = __funnelshift_lc(0, ~0u, low < 0 ? 0u : unsigned(low) * 8);
+        return (x & ~rest) | (y & rest);
+    };
+    return make_uint4(join(a.x, b.x, bytes), join(a.y, b.y, bytes - 4), join(a.z, b.z, bytes - 8),
+                      join(a.w, b.w, bytes - 12));
+}
+
 // Stores the first bytes of a vector in the fewest accesses: the shortest first if the end is
 // aligned, last if the start is.
 template <class T> __device__ void store_pieces(T *to, uint4 items, unsigned bytes, bool ends) {

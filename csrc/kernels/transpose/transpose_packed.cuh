@@ -87,8 +87,8 @@ struct packed_tables {
     uint64 *from,
         *to; // first elements of the load's runs in the input; of the store's, in the output
     unsigned *base, *slot; // and both in the tile
-    // Offsets of elements in the store's runs: the first of each segment, or those of a period; or
-    // all, first those that come first in vectors, and so on.
+    // Offsets of elements in the store's runs: the first of each segment; or all, first those that
+    // come first in vectors, and so on; or those of a period, in pairs.
     unsigned short *items;
     char *tile;
 
@@ -128,9 +128,32 @@ struct packed_tables {
         for (unsigned k = threadIdx.x; k < plan.segments + plan.period; k += blockDim.x) {
             const unsigned number = plan.period ? k : k * plan.item_extent;
             const steps item(item_axes, plan.item_axes, number, Items);
-            t.items[k] = static_cast<unsigned short>(item.in + item.pads * plan.pad);
+            const auto offset = static_cast<unsigned short>(item.in + item.pads * plan.pad);
+            if (plan.period)
+                t.put_pairs(k, plan.period, offset);
+            else
+                t.items[k] = offset;
         }
         return t;
+    }
+
+    // The pairs of a period: word k has the offsets of elements k and k + 1. Each row repeats the
+    // first words of the next one, so that a vector's words lie in one row, at a fixed distance.
+    // Lanes that gather adjacent vectors use different banks.
+    __device__ static unsigned pair_of(unsigned item) {
+        return item / TRANSPOSE_PAIRS * TRANSPOSE_PAIRS_PITCH + item % TRANSPOSE_PAIRS;
+    }
+    __device__ void put_pairs(unsigned item, unsigned period, unsigned short offset) const {
+#pragma unroll
+        for (unsigned second = 0; second < 2; second++) {
+            const unsigned pair = item - second, again = TRANSPOSE_PAIRS_PITCH - TRANSPOSE_PAIRS;
+            if (item < second)
+                break;
+            if (pair < period)
+                items[2 * pair_of(pair) + second] = offset;
+            if (pair >= TRANSPOSE_PAIRS && pair % TRANSPOSE_PAIRS < TRANSPOSE_PAIRS_AGAIN)
+                items[2 * (pair_of(pair) - again) + second] = offset;
+        }
     }
 };
 
@@ -163,14 +186,14 @@ template <unsigned Loads, class T> struct vector_source {
         }
         return whole;
     }
-    __device__ void put(char *to) const {
+    __device__ void put(char *to, bool vectors) const {
         vec<T> found = low;
-        if (Loads == TRANSPOSE_LOADS_AROUND) {
-            *reinterpret_cast<uint4 *>(to) = low.all;
-            return;
-        }
         if (CUTS)
             found.all = cut_vector<sizeof(T)>(low.all, high, skipped);
+        if (Loads == TRANSPOSE_LOADS_AROUND || (sizeof(T) < 8 && vectors)) {
+            *reinterpret_cast<uint4 *>(to) = found.all;
+            return;
+        }
 #pragma unroll
         for (unsigned j = 0; j < WORDS; j++)
             reinterpret_cast<word *>(to)[j] = found.words[j];
@@ -201,7 +224,7 @@ __device__ void load_packed(const T *in, const transpose_plan &plan, const packe
             bool wanted = i + k * blockDim.x < parts;
             const unsigned run = wanted ? walk.run : 0, offset = walk.part * 16;
             const T *from = tile + tables.from[run];
-            at[k] = tables.base[run] + offset + __umulhi(offset, plan.wrap_magic) * plan.pad;
+            at[k] = tables.base[run] + offset + __umulhi(offset, plan.wrap_magic) * plan.wrap_pad;
             if (BEFORE) {
                 const unsigned before = after_vector(from);
                 wanted = wanted && walk.part * ITEMS < before + part.load_run;
@@ -221,7 +244,7 @@ __device__ void load_packed(const T *in, const transpose_plan &plan, const packe
 #pragma unroll
         for (unsigned k = 0; k < IN_FLIGHT; k++)
             if (at[k] != NOWHERE)
-                taken[k].put(tables.tile + at[k]);
+                taken[k].put(tables.tile + at[k], plan.puts_vectors);
     }
 }
 
@@ -247,7 +270,7 @@ __device__ unsigned item_offset(const transpose_plan &plan, const packed_tables 
         return (plan.segments ? tables.items[before] : before * plan.item_jump) +
                within * plan.item_step;
     if (How == ITEMS_OF_PERIOD)
-        return tables.items[within] + before * plan.item_jump;
+        return tables.items[2 * packed_tables::pair_of(within)] + before * plan.item_jump;
     return item * plan.item_step + before * plan.item_jump;
 }
 
@@ -275,11 +298,16 @@ __device__ uint4 gather_packed(const transpose_plan &plan, const packed_tables &
                                                              j * plan.item_step);
     } else if constexpr (How == ITEMS_OF_PERIOD) {
         const unsigned before = __umulhi(first, plan.item_magic);
-        const unsigned short *offsets = tables.items + (first - before * plan.item_extent);
+        const unsigned *pairs = reinterpret_cast<const unsigned *>(tables.items) +
+                                packed_tables::pair_of(first - before * plan.item_extent);
         const char *from = run + before * plan.item_jump;
 #pragma unroll
-        for (unsigned j = 0; j < ITEMS; j++)
-            gathered.items[j] = *reinterpret_cast<const T *>(from + offsets[j]);
+        for (unsigned j = 0; j < ITEMS; j += 2) {
+            const unsigned pair = pairs[j];
+            gathered.items[j] = *reinterpret_cast<const T *>(from + pair % 65536);
+            if (ITEMS > 1)
+                gathered.items[j + 1] = *reinterpret_cast<const T *>(from + pair / 65536);
+        }
     } else {
         constexpr unsigned EVERY = How == ITEMS_OF_TABLE ? ITEMS : How;
         const char *from[EVERY];

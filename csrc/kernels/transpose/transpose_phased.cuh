@@ -32,6 +32,15 @@ template <class T> struct phased_tile {
     static constexpr unsigned STORES = PITCH * 16 / TILES_BLOCK;
     word *words;
 
+    static constexpr unsigned AT_ONCE = STEP * ITEMS; // rows
+    static constexpr unsigned ALL = ROWS + LEAD;
+
+    // Whether vectors that hold rows before `end` have none of the groups that all threads load at
+    // once after `k` others.
+    __device__ static bool ends(unsigned k, unsigned end) {
+        return k * AT_ONCE >= end + 16 / unsigned(sizeof(T));
+    }
+
     // Word `column` of group `group` + j.
     __device__ word at(unsigned group, unsigned j, unsigned column) const {
         constexpr unsigned size = sizeof(word);
@@ -87,8 +96,9 @@ __device__ inline void put_words(unsigned *at, const unsigned (&w)[4]) {
 }
 
 // Loads the rows `first` to `end` - 1 of the tile, of elements as wide as words. `from` is the
-// tile's first row, even if the matrix has none there.
-template <class T>
+// tile's first row, even if the matrix has none there. With `Whole` the tile has all rows from
+// `first` on, which is 0 or `LEAD`.
+template <bool Whole, class T>
 __device__ void load_phased(const phased_tile<T> &tile, const T *from, uint64 pitch, unsigned first,
                             unsigned end, unsigned columns) {
     using phased = phased_tile<T>;
@@ -100,14 +110,20 @@ __device__ void load_phased(const phased_tile<T> &tile, const T *from, uint64 pi
     T taken[phased::LOADS];
 #pragma unroll
     for (unsigned k = 0; k < phased::LOADS; k++, at += phased::STEP * pitch) {
+        if (!Whole && phased::ends(k, end))
+            break;
         taken[k] = T{};
-        if (top - first + k * phased::STEP < rows)
+        if (Whole && k * phased::STEP >= phased::LEAD ? rows != 0
+                                                      : top - first + k * phased::STEP < rows)
             taken[k] = load_around(at);
     }
 #pragma unroll
-    for (unsigned k = 0; k < phased::LOADS; k++)
+    for (unsigned k = 0; k < phased::LOADS; k++) {
+        if (!Whole && phased::ends(k, end))
+            break;
         if ((k + 1) * phased::STEP <= phased::GROUPS || top + k * phased::STEP < phased::GROUPS)
             *own.slot(k) = taken[k];
+    }
 }
 
 // Iterates over the rows of a thread's groups, which are `top`, `top` + STEP and so on.
@@ -124,23 +140,24 @@ template <class T> struct row_walk {
     __device__ void next_group() { at += jump; }
 };
 
-// Shifts a group's words, transposes them, and stores them in the tile.
+// Shifts a group's words, transposes them, and stores them in the tile. `bits` and `step` are eight
+// times the address of the first and the distance of the next one.
 template <class T>
 __device__ void put_group(const typename phased_tile<T>::column_of &own, unsigned k,
-                          unsigned (&words)[phased_tile<T>::ITEMS], row_walk<T> &walk) {
+                          unsigned (&words)[phased_tile<T>::ITEMS], unsigned bits, unsigned step) {
+    constexpr unsigned ITEMS = phased_tile<T>::ITEMS;
 #pragma unroll
-    for (unsigned i = 0; i < phased_tile<T>::ITEMS; i++, walk.next_row()) {
+    for (unsigned i = 0; i < ITEMS; i++) {
         const unsigned next = __shfl_down_sync(~0u, words[i], 1);
-        words[i] = __funnelshift_r(words[i], next, 8 * static_cast<unsigned>(walk.at)); // mod 32
+        const unsigned row = k * phased_tile<T>::STEP * ITEMS + i;
+        words[i] = __funnelshift_r(words[i], next, bits + row * step); // modulo 32
     }
-    walk.next_group();
     turn_words(words);
-    if (threadIdx.x % 32 < phased_tile<T>::LANES)
-        put_words(own.slot(k), words);
+    put_words(own.slot(k), words); // the last lane's are beyond the tile's columns
 }
 
-// The same as load_phased for narrower elements. `begin` and `end_of_all` are the array's.
-template <class T>
+// The same for narrower elements. `begin` and `end_of_all` are the array's.
+template <bool Whole, class T>
 __device__ void load_phased_words(const phased_tile<T> &tile, const T *from, uint64 pitch,
                                   unsigned first, unsigned end, unsigned columns, const T *begin,
                                   const T *end_of_all) {
@@ -155,21 +172,31 @@ __device__ void load_phased_words(const phased_tile<T> &tile, const T *from, uin
     const char *last_row = reinterpret_cast<const char *>(from + (end - 1) * pitch);
     const unsigned top = warp / phased::PASSES * ITEMS - first;
     const unsigned rows = left * sizeof(T) + 4 * lane < columns * sizeof(T) + 3 ? end - first : 0;
-    row_walk<T> load(from + left, pitch), put = load;
+    row_walk<T> load(from + left, pitch);
+    const unsigned bits = 8 * static_cast<unsigned>(load.at);
+    const unsigned step = 8 * static_cast<unsigned>(load.step);
     // A row's first and last words include bytes outside it, and there may be one more word.
     if (first_row >= low + 3 && last_row + columns * sizeof(T) + 7 <= high) {
         unsigned taken[phased::LOADS][ITEMS];
 #pragma unroll
-        for (unsigned k = 0; k < phased::LOADS; k++, load.next_group())
+        for (unsigned k = 0; k < phased::LOADS; k++, load.next_group()) {
+            if (!Whole && phased::ends(k, end))
+                break;
 #pragma unroll
             for (unsigned i = 0; i < ITEMS; i++, load.next_row()) {
                 taken[k][i] = 0;
-                if (top + k * phased::STEP * ITEMS + i < rows)
+                if (Whole && k * phased::AT_ONCE >= phased::LEAD
+                        ? rows != 0
+                        : top + k * phased::AT_ONCE + i < rows)
                     taken[k][i] = load_around(reinterpret_cast<const unsigned *>(load.at & ~3ull));
             }
+        }
 #pragma unroll
-        for (unsigned k = 0; k < phased::LOADS; k++)
-            put_group(own, k, taken[k], put);
+        for (unsigned k = 0; k < phased::LOADS; k++) {
+            if (!Whole && phased::ends(k, end))
+                break;
+            put_group<T>(own, k, taken[k], bits, step);
+        }
         return;
     }
 #pragma unroll 1
@@ -181,8 +208,18 @@ __device__ void load_phased_words(const phased_tile<T> &tile, const T *from, uin
             if (top + k * phased::STEP * ITEMS + i < rows)
                 taken[i] = load_word<T>(reinterpret_cast<const char *>(load.at & ~3ull), low, high);
         }
-        put_group(own, k, taken, put);
+        put_group<T>(own, k, taken, bits, step);
     }
+}
+
+template <bool Whole, class T>
+__device__ void load_tile(const phased_tile<T> &tile, const T *from, const transpose_plan &plan,
+                          unsigned first, unsigned end, unsigned columns, const T *in) {
+    if constexpr (phased_tile<T>::ITEMS == 1)
+        load_phased<Whole>(tile, from, plan.in_pitch, first, end, columns);
+    else
+        load_phased_words<Whole>(tile, from, plan.in_pitch, first, end, columns, in,
+                                 in + plan.reach);
 }
 
 // The vector that begins at element `row` of the tile's column.
@@ -208,13 +245,16 @@ __device__ uint4 gather_phased(const phased_tile<T> &tile, unsigned row, unsigne
 
 // Stores rows `first` to `end` - 1 of the tile's columns, which are rows of the output: a warp's
 // lanes take 8 vectors of 4 adjacent ones.
+// If these are adjacent (`adjoin`), the vector in which one ends and the next begins has parts of
+// both.
 template <class T>
 __device__ void store_phased(const phased_tile<T> &tile, T *to, uint64 pitch, unsigned first,
-                             unsigned end, unsigned columns) {
+                             unsigned end, unsigned columns, bool adjoin) {
     using phased = phased_tile<T>;
     constexpr unsigned ITEMS = 16 / sizeof(T), STEP = TILES_BLOCK / 16;
     const unsigned warp = threadIdx.x / 32, p = threadIdx.x % 8 + warp % 2 * 8;
     const unsigned left = threadIdx.x % 32 / 8 + warp / 2 * 4;
+    const bool inside = first == 0 && end == phased::ALL; // all vectors are whole
     T *row = to + left * pitch;
 #pragma unroll
     for (unsigned k = 0; k < phased::STORES; k++, row += STEP * pitch) {
@@ -225,18 +265,28 @@ __device__ void store_phased(const phased_tile<T> &tile, T *to, uint64 pitch, un
         T *at = row + p * ITEMS - phase;
         if (column >= columns)
             break;
-        if (item + ITEMS <= first || item >= end)
+        if (!inside && (item + ITEMS <= first || item >= end))
             continue;
         const vec<T> found = {gather_phased(tile, item, column)};
+        if (inside) {
+            store_vector(reinterpret_cast<uint4 *>(at), found.all);
+            continue;
+        }
         // A tile has more rows than a vector: one end at most is cut off.
         const unsigned before = item < first ? first - item : 0;
         const unsigned items = least(end - item, ITEMS) - before;
-        if (items == ITEMS)
+        if (items == ITEMS) {
             store_vector(reinterpret_cast<uint4 *>(at), found.all);
-        else
+        } else if (adjoin && (before ? column : column + 1 < columns)) {
+            if (!before)
+                store_vector(reinterpret_cast<uint4 *>(at),
+                             join_vectors(found.all, gather_phased(tile, first - items, column + 1),
+                                          static_cast<int>(items * sizeof(T))));
+        } else {
             store_pieces(at + before,
                          cut_vector<sizeof(T)>(found.all, found.all, before * unsigned(sizeof(T))),
                          items * unsigned(sizeof(T)), before != 0);
+        }
     }
 }
 
@@ -256,12 +306,14 @@ __device__ void move_phased_tile(const T *in, T *out, const transpose_plan &plan
     const bool phases = (reinterpret_cast<uint64>(to) | plan.out_pitch * sizeof(T)) % 32;
     const unsigned needed = phases ? first : least(phased::LEAD, end);
     const T *from = in + corner.in + row * plan.in_pitch + column - phased::LEAD * plan.in_pitch;
-    if constexpr (phased::ITEMS == 1)
-        load_phased(tile, from, plan.in_pitch, needed, end, columns);
+    if (end == phased::ALL)
+        load_tile<true>(tile, from, plan, needed, end, columns, in);
     else
-        load_phased_words(tile, from, plan.in_pitch, needed, end, columns, in, in + plan.reach);
+        load_tile<false>(tile, from, plan, needed, end, columns, in);
     __syncthreads();
-    store_phased(tile, to, plan.out_pitch, first, end, columns);
+    const bool adjoin =
+        plan.out_pitch == plan.rows && plan.rows <= phased::ROWS && plan.rows * sizeof(T) >= 16;
+    store_phased(tile, to, plan.out_pitch, first, end, columns, adjoin);
 }
 
 } // namespace transpose

@@ -94,16 +94,6 @@ template <class T> struct cut_row {
     __device__ uint4 taken() const { return cut_vector<sizeof(T)>(low, high, skipped); }
 };
 
-// The first `bytes` of vector a, and the rest of vector b.
-__device__ inline uint4 join_vectors(const uint4 &a, const uint4 &b, int bytes) {
-    const auto join = [&](unsigned x, unsigned y, int low) {
-        const unsigned rest = __funnelshift_lc(0, ~0u, low < 0 ? 0u : unsigned(low) * 8);
-        return (x & ~rest) | (y & rest);
-    };
-    return make_uint4(join(a.x, b.x, bytes), join(a.y, b.y, bytes - 4), join(a.z, b.z, bytes - 8),
-                      join(a.w, b.w, bytes - 12));
-}
-
 template <class Index, class T>
 __device__ void move_narrow_rows(const T *in, T *out, const transpose_plan &plan) {
     constexpr unsigned ITEMS = 16 / sizeof(T), IN_FLIGHT = 2, SIZE = sizeof(T);

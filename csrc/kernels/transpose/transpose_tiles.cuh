@@ -15,10 +15,11 @@ namespace transpose {
 // reads would share address bit 16, which is slow: two columns, 64 KiB apart, then alternate (T3).
 // If neighbours in a row share the 256 bytes that load_around fetches, a long column would evict
 // them first: the matrix is then divided into strips, the grid's y (T4), of which the last may have
-// fewer rows of tiles.
+// fewer rows of tiles. Matrices that continue each other's rows come before the next column of
+// tiles (T19).
 struct tile_corner {
     uint64 in = 0, out = 0;
-    unsigned row_tile, column_tile;
+    unsigned row_tile, column_tile = 0;
 
     __device__ explicit tile_corner(const transpose_plan &plan) {
         unsigned index = blockIdx.x, columns = plan.column_tiles, second = 0;
@@ -28,17 +29,21 @@ struct tile_corner {
         }
         row_tile = index % plan.row_tiles + blockIdx.y * plan.row_tiles;
         index /= plan.row_tiles;
-        column_tile = index % columns;
-        index /= columns;
-        if (plan.apart)
-            column_tile += column_tile / plan.apart * plan.apart + second;
 #pragma unroll 1
-        for (unsigned k = 0; k < plan.grid_axes; k++) {
+        for (unsigned k = 0; k <= plan.grid_axes; k++) {
+            if (k == plan.near_axes) {
+                column_tile = index % columns;
+                index /= columns;
+            }
+            if (k == plan.grid_axes)
+                break;
             const unsigned extent = static_cast<unsigned>(plan.axes[k].extent);
             in += index % extent * plan.axes[k].in;
             out += index % extent * plan.axes[k].out;
             index /= extent;
         }
+        if (plan.apart)
+            column_tile += column_tile / plan.apart * plan.apart + second;
     }
 };
 
