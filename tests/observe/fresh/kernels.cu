@@ -60,7 +60,8 @@ extern "C" __global__ void cholesky24(const float *in, float *out) {
         to[i] = i % 24 <= i / 24 ? a[i / 24][i % 24] : 0;
 }
 
-// A tridiagonal matrix' eigenvalues below a bound, counted by Sturm's sequence, a bound each thread.
+// A tridiagonal matrix' eigenvalues below a bound, counted by Sturm's sequence, a bound each
+// thread.
 extern "C" __global__ void sturm(int n, const float *diagonal, const float *beside,
                                  const float *bound, int *count) {
     float at = bound[INDEX], q = 1;
@@ -117,12 +118,29 @@ extern "C" __global__ void hsv_rgb(int n, const float4 *hsv, uchar4 *rgb) {
     float h = p.x * 6, c = p.z * p.y, m = p.z - c, x = c * (1 - fabsf(fmodf(h, 2) - 1));
     float r = 0, g = 0, b = 0;
     switch ((int)h) {
-    case 0: r = c; g = x; break;
-    case 1: r = x; g = c; break;
-    case 2: g = c; b = x; break;
-    case 3: g = x; b = c; break;
-    case 4: r = x; b = c; break;
-    default: r = c; b = x;
+    case 0:
+        r = c;
+        g = x;
+        break;
+    case 1:
+        r = x;
+        g = c;
+        break;
+    case 2:
+        g = c;
+        b = x;
+        break;
+    case 3:
+        g = x;
+        b = c;
+        break;
+    case 4:
+        r = x;
+        b = c;
+        break;
+    default:
+        r = c;
+        b = x;
     }
     rgb[i] = make_uchar4((unsigned char)(255 * (r + m)), (unsigned char)(255 * (g + m)),
                          (unsigned char)(255 * (b + m)), 255);
