@@ -224,3 +224,89 @@ def test_a_word_with_unwritten_bytes_is_found_where_they_matter(use):
 )
 def test_unwritten_bytes_that_do_not_matter_are_no_finding(body):
     gpuopt.load_ptx(PARTS.format(half="", body=body), "sim")["parts"](1, 32, np.zeros(128, "u1"))
+
+
+WORD = """
+.version 8.0
+.target sm_75
+.address_size 64
+.visible .entry k(.param .u64 out)
+{
+    .reg .b64 %o; .reg .b16 %h<3>; .reg .b32 %r<3>; .reg .pred %p;
+    .shared .align 8 .b8 s[8];
+    ld.param.u64 %o, [out];
+    mov.b16 %h0, 1;
+    st.shared.u8 [s + 4], %h0;
+    ld.shared.u32 %r0, [s + 4]; // its first byte is defined
+    ld.shared.u8 %h1, [s + 5];
+    BODY
+    st.global.u32 [%o], %r1;
+    ret;
+}"""
+REACHED = [
+    "shr.u32 %r1, %r0, 8;",
+    "shr.u32 %r1, %r0, 3;",
+    "shl.b32 %r1, %r0, 16;",
+    "xor.b32 %r1, %r0, 5;",
+    "not.b32 %r1, %r0;",
+    "and.b32 %r1, %r0, 0xff00;",
+    "and.b32 %r1, %r0, 0x300;",
+    "or.b32 %r1, %r0, 0x000000f0;",
+    "prmt.b32 %r1, %r0, %r0, 0x0001;",
+    "bfe.u32 %r1, %r0, 8, 4;",
+    "bfi.b32 %r1, %r0, 0, 8, 16;",
+    "lop3.b32 %r1, %r0, 3, 5, 0x96;",
+    "shf.l.wrap.b32 %r1, %r0, %r0, 8;",
+    "cvt.u32.u16 %r1, %h1; shl.b32 %r1, %r1, 8;",
+    "setp.eq.u32 %p, 1, 1; selp.b32 %r1, %r0, 0, %p;",
+    "mul.lo.u32 %r1, %r0, 16777619;",
+    "popc.b32 %r1, %r0;",
+]
+MASKED = [
+    "and.b32 %r1, %r0, 0xff;",
+    "shl.b32 %r1, %r0, 24;",
+    "xor.b32 %r1, %r0, %r0;",
+    "or.b32 %r1, %r0, 0xffffff00;",
+    "prmt.b32 %r1, %r0, %r0, 0;",
+    "bfe.u32 %r1, %r0, 0, 8;",
+    "bfi.b32 %r1, 77, %r0, 8, 24;",
+    "lop3.b32 %r1, %r0, 255, 5, 0x80;",
+    "cvt.u32.u8 %r1, %r0;",
+    "cvt.u32.u16 %r1, %h1; shr.u32 %r1, %r1, 8;",
+    "shr.u32 %r1, %r0, 8; mul.lo.u32 %r1, %r1, 5; mov.u32 %r1, 2;",
+]
+
+
+@pytest.mark.parametrize("body", REACHED)
+def test_undefined_bytes_are_followed_through_operations_on_bits(body):
+    kernel = gpuopt.load_ptx(WORD.replace("BODY", body), "sim")["k"]
+    (finding,) = gpuopt.check(kernel, 1, 1, np.zeros(1, np.uint32))
+    assert finding.kind == KIND
+
+
+@pytest.mark.parametrize("body", MASKED)
+def test_undefined_bytes_that_an_operation_drops_are_no_findings(body):
+    kernel = gpuopt.load_ptx(WORD.replace("BODY", body), "sim")["k"]
+    assert gpuopt.check(kernel, 1, 1, np.zeros(1, np.uint32)) == []
+
+
+def test_a_hash_of_a_struct_by_words_reads_its_padding():
+    module = gpuopt.compile(
+        """
+        struct Item { double weight; char tag; };
+        extern "C" __global__ void hash(unsigned *out, int words) {
+            __shared__ Item items[32];
+            items[threadIdx.x].weight = threadIdx.x;
+            items[threadIdx.x].tag = 7;
+            const unsigned *word = (const unsigned *)&items[threadIdx.x];
+            unsigned h = 2166136261u;
+            for (int i = 0; i < words; i++)
+                h = (h ^ word[i]) * 16777619u;
+            out[threadIdx.x] = h;
+        }""",
+        device="sim",
+    )
+    out = np.zeros(32, np.uint32)
+    assert gpuopt.check(module["hash"], 1, 32, out, 2) == []
+    (finding,) = gpuopt.check(module["hash"], 1, 32, out, 4)
+    assert finding.kind == KIND

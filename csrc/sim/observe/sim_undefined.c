@@ -8,35 +8,14 @@
  * A warp without such values pays nothing. From its first one on it runs a copy of the code in
  * which SIM_OP_WATCH replaces every instruction, and keeps the undefined lanes of each register,
  * and the bytes that are missing where others are defined. Arithmetic and comparisons of a mixture
- * are errors; logic operations and shifts take values apart, so their results count as
- * defined: a missed error is better than a false one.
+ * are errors; logic operations and shifts take values apart, byte by byte.
  */
-#include "sim_observe.h"
+#include "sim_undefined.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct origin { /* where a warp's undefined values came from */
-    uint32_t pc;
-    uint8_t kind, space, bytes;
-    uint64_t address[SIM_LANES];
-};
-
 #define ORIGINS_MOST 256u
-
-struct value {                /* of a register, found by its frame offset */
-    uint32_t lanes, computed; /* undefined lanes; of these, results of arithmetic (never padding) */
-    uint32_t partly;          /* lanes with some undefined bytes: a bit each in missing[] */
-    uint32_t origin;
-    uint8_t missing[SIM_LANES];
-};
-
-struct sim_undefined {
-    struct value *values;
-    uint64_t count;
-    struct origin *origins;
-    uint32_t origin_count, origin_capacity;
-};
 
 void sim_undefined_free(struct sim_warp *warp) {
     if (!warp->undefined)
@@ -80,7 +59,7 @@ static int fit(struct sim_worker *w, struct sim_warp *warp) {
     const uint64_t wanted = warp->regs_bytes / 4 + 1;
     if (u->count >= wanted)
         return 1;
-    struct value *grown = realloc(u->values, wanted * sizeof *grown);
+    struct sim_undefined_register *grown = realloc(u->values, wanted * sizeof *grown);
     if (!grown)
         return 0;
     memset(grown + u->count, 0, (wanted - u->count) * sizeof *grown);
@@ -89,7 +68,7 @@ static int fit(struct sim_worker *w, struct sim_warp *warp) {
     return 1;
 }
 
-static struct value *values_at(const struct sim_warp *warp, const uint8_t *regs) {
+static struct sim_undefined_register *values_at(const struct sim_warp *warp, const uint8_t *regs) {
     return warp->undefined->values + (regs - warp->regs) / 4;
 }
 
@@ -98,13 +77,13 @@ static uint32_t origin_of(struct sim_undefined *u, uint32_t pc, enum sim_finding
     for (uint32_t i = 0; i < u->origin_count; i++)
         if (u->origins[i].pc == pc && u->origins[i].kind == kind)
             return i;
-    const struct origin made = {.pc = pc, .kind = (uint8_t)kind};
+    const struct sim_origin made = {.pc = pc, .kind = (uint8_t)kind};
     if (u->origin_count ==
         ORIGINS_MOST) { /* an older origin's values are then attributed to this one */
         u->origins[pc % ORIGINS_MOST] = made;
         return pc % ORIGINS_MOST;
     }
-    struct origin *origins =
+    struct sim_origin *origins =
         sim_grow(NULL, u->origins, &u->origin_capacity, u->origin_count + 1, sizeof *origins);
     if (!origins)
         return UINT32_MAX;
@@ -123,22 +102,6 @@ static int byte_is_valid(const struct sim_request *l, const struct sim_region *o
                                      : sim_memory_is_valid(own, at - own->base, 1);
 }
 
-static unsigned all_bytes(unsigned bytes) { return (1u << bytes) - 1; }
-
-static unsigned missing_of(const struct value *from, uint32_t lane) {
-    return from->lanes >> lane & 1 ? 0xff : from->partly >> lane & 1 ? from->missing[lane] : 0;
-}
-
-/* The lane was defined before. */
-static void set_missing(struct value *to, uint32_t lane, unsigned missing, unsigned bytes) {
-    if (missing == all_bytes(bytes)) {
-        to->lanes |= 1u << lane;
-    } else if (missing) {
-        to->partly |= 1u << lane;
-        to->missing[lane] = (uint8_t)missing;
-    }
-}
-
 int sim_undefined_load(struct sim_request *l, const struct sim_region *own, uint32_t lane) {
     const uint32_t one = l->in->dst, *slots = &one, each = sim_types[l->in->type].bytes;
     uint32_t origin = UINT32_MAX;
@@ -154,16 +117,18 @@ int sim_undefined_load(struct sim_request *l, const struct sim_region *own, uint
             if (!fit(l->w, l->warp) || (origin = origin_of(l->warp->undefined, l->pc,
                                                            SIM_FIND_UNINITIALISED)) == UINT32_MAX)
                 return out_of_memory(l->w);
-            struct origin *o = &l->warp->undefined->origins[origin];
+            struct sim_origin *o = &l->warp->undefined->origins[origin];
             o->space = l->space;
             o->bytes = (uint8_t)l->bytes;
             o->address[lane] = l->address[lane];
         }
-        struct value *to = values_at(l->warp, l->regs) + slots[v] / 4;
+        struct sim_undefined_register *to = values_at(l->warp, l->regs) + slots[v] / 4;
         to->lanes &= ~(1u << lane);
         to->partly &= ~(1u << lane);
         to->computed &= ~(1u << lane);
-        set_missing(to, lane, missing, each);
+        if (missing == sim_all_bytes(each) && sim_types[l->in->type].class == SIM_C_SINT)
+            missing = sim_all_bytes(l->in->dsize); /* extended by its sign */
+        sim_undefined_set(to, lane, missing, l->in->dsize);
         to->origin = origin;
     }
     return 0;
@@ -189,7 +154,7 @@ int sim_undefined_division(struct sim_worker *w, struct sim_warp *warp, const st
         return 0;
     if (!fit(w, warp) || (origin = origin_of(warp->undefined, pc, SIM_FIND_DIVISION)) == UINT32_MAX)
         return out_of_memory(w);
-    struct value *to = values_at(warp, regs) + in->dst / 4;
+    struct sim_undefined_register *to = values_at(warp, regs) + in->dst / 4;
     to->lanes |= zeros & mask;
     to->partly &= ~(zeros & mask);
     to->computed |= zeros & mask;
@@ -199,32 +164,15 @@ int sim_undefined_division(struct sim_worker *w, struct sim_warp *warp, const st
 
 /* ---- uses ---- */
 
-struct watch { /* one instruction of a warp */
-    struct sim_worker *w;
-    struct sim_warp *warp;
-    const struct sim_insn *in;
-    struct value *values;
-    uint8_t *regs;
-    uint32_t mask;
-};
-
-static uint32_t lanes_of(const struct watch *s, uint32_t slot) {
-    return slot == SIM_NO_SLOT ? 0 : s->values[slot / 4].lanes & s->mask;
-}
-
-/* Lanes in which any byte is undefined. */
-static uint32_t touched(const struct watch *s, uint32_t slot) {
-    return lanes_of(s, slot) | (slot == SIM_NO_SLOT ? 0 : s->values[slot / 4].partly & s->mask);
-}
-
 /* The program depends on these lanes of a register. Returns 1 when the launch ends. */
-static int use(const struct watch *s, uint32_t slot, uint32_t lanes) {
-    lanes &= lanes_of(s, slot);
+static int use(const struct sim_watch *s, uint32_t slot, uint32_t lanes) {
+    lanes &= sim_undefined_any(s, slot);
     if (SIM_LIKELY(!lanes))
         return 0;
-    const struct origin *o = &s->warp->undefined->origins[s->values[slot / 4].origin];
+    const struct sim_origin *o = &s->warp->undefined->origins[s->values[slot / 4].origin];
     const uint32_t lane = (uint32_t)__builtin_ctz(lanes);
     s->values[slot / 4].lanes &= ~lanes; /* reported once */
+    s->values[slot / 4].partly &= ~lanes;
     s->values[slot / 4].computed &= ~lanes;
     if (o->kind == SIM_FIND_DIVISION)
         return sim_find(s->w, s->warp, o->pc, lane, SIM_FIND_DIVISION, 0, NULL,
@@ -243,186 +191,10 @@ static int use(const struct watch *s, uint32_t slot, uint32_t lanes) {
     return sim_find_uninitialised(s->w, s->warp, o->pc, lane, o->space, o->bytes, o->address[lane]);
 }
 
-static void define(const struct watch *s, uint32_t slot, uint32_t lanes, uint32_t computed,
-                   uint32_t origin) {
-    if (slot == SIM_NO_SLOT)
-        return;
-    struct value *to = &s->values[slot / 4];
-    to->lanes = (to->lanes & ~s->mask) | (lanes & s->mask);
-    to->computed = (to->computed & ~s->mask) | (computed & lanes & s->mask);
-    to->partly &= ~s->mask;
-    if (lanes & s->mask)
-        to->origin = origin;
-}
-
-enum made { MOVED, COMPUTED, TOGETHER, NUMBERS };
-
-/* A result of up to four sources: undefined where one of them is; for TOGETHER, where all are; for
- * NUMBERS, where any byte is. */
-static void combine(const struct watch *s, uint32_t dst, const uint32_t *sources, int count,
-                    enum made made) {
-    uint32_t any = 0, every = SIM_FULL, origin = 0,
-             computed = made == COMPUTED || made == NUMBERS ? SIM_FULL : 0;
-    for (int i = 0; i < count; i++) {
-        const struct value *from = &s->values[sources[i] / 4];
-        const uint32_t lanes = made == NUMBERS ? touched(s, sources[i]) : lanes_of(s, sources[i]);
-        origin = lanes ? from->origin : origin;
-        any |= lanes;
-        every &= lanes;
-        computed |= from->computed;
-    }
-    define(s, dst, made == TOGETHER ? every : any, computed, origin);
-}
-
-/* Lanes in which an AND with this operand clears only a few bits, as a bit-field's write does. */
-static uint32_t keeps_most(const struct watch *s, uint32_t slot) {
-    uint32_t lanes = 0;
-    for (uint32_t m = s->mask; m; m &= m - 1) {
-        const uint32_t lane = (uint32_t)__builtin_ctz(m), bytes = s->in->dsize;
-        uint64_t bits = 0;
-        memcpy(&bits, s->regs + slot + lane * bytes, bytes);
-        lanes |= (uint32_t)((uint32_t)__builtin_popcountll(bits) > bytes * 4) << lane;
-    }
-    return lanes;
-}
-
-static void conjunction(const struct watch *s) {
-    const struct sim_insn *in = s->in;
-    const uint32_t a = lanes_of(s, in->a), b = lanes_of(s, in->b);
-    if (!(a | b)) {
-        define(s, in->dst, 0, 0, 0);
-        return;
-    }
-    define(s, in->dst, (a & (b | ~keeps_most(s, in->b))) | (b & (a | ~keeps_most(s, in->a))),
-           SIM_FULL, s->values[(a ? in->a : in->b) / 4].origin);
-}
-
-/* A result that consists of `each` bytes of each source, from byte `first` on. */
-static void rearrange(const struct watch *s, const uint32_t *sources, int count, unsigned first,
-                      unsigned each) {
-    const unsigned bytes = sim_types[sim_lane_ops[s->in->ext].types[0]].bytes;
-    struct value made = {0};
-    uint32_t any = 0;
-    for (int i = 0; i < count; i++) {
-        const struct value *source = &s->values[sources[i] / 4];
-        const uint32_t some = (source->lanes | source->partly) & s->mask;
-        made.computed |= source->computed & s->mask;
-        made.origin = some ? source->origin : made.origin;
-        any |= some;
-    }
-    for (uint32_t m = any; m; m &= m - 1) {
-        const uint32_t lane = (uint32_t)__builtin_ctz(m);
-        unsigned missing = 0;
-        for (int i = 0; i < count; i++)
-            missing |= (missing_of(&s->values[sources[i] / 4], lane) >> first & all_bytes(each))
-                       << (unsigned)i * each;
-        if (count == 1 && missing == all_bytes(each))
-            missing = all_bytes(bytes); /* extended */
-        set_missing(&made, lane, missing, bytes);
-    }
-    define(s, s->in->dst, made.lanes, made.computed, made.origin);
-    for (uint32_t m = made.partly; m; m &= m - 1) {
-        struct value *result = &s->values[s->in->dst / 4];
-        result->origin = made.origin;
-        set_missing(result, (uint32_t)__builtin_ctz(m), made.missing[__builtin_ctz(m)], bytes);
-    }
-}
-
-static int begins_with_one_of(const char *mnemonic, const char *const *words, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (strncmp(mnemonic, words[i], strlen(words[i])) == 0)
-            return 1;
-    return 0;
-}
-#define IS_ONE_OF(words) begins_with_one_of(row->mnemonic, words, sizeof(words) / sizeof *(words))
-
-static void lane_operation(const struct watch *s) {
-    static const char *const together[] = {"or.", "lop3.", "bfi.", "prmt."};
-    static const char *const moves[] = {"cvt.", "slct."};
-    static const char *const numbers[] = {"add.", "sub.", "mul.", "mad.", "fma.",  "div.", "rem.",
-                                          "min.", "max.", "abs.", "neg.", "sqrt.", "rcp."};
-    const struct sim_lane_op *row = &sim_lane_ops[s->in->ext];
-    const char *name = row->mnemonic, *part = strrchr(name, 'b');
-    const uint32_t sources[4] = {s->in->a, s->in->b, s->in->c, s->in->e};
-    const unsigned to = sim_types[row->types[0]].bytes, from = sim_types[row->types[1]].bytes;
-    int count = 0;
-    while (count < 4 && row->types[count + 1])
-        count++;
-    if (strncmp(name, "~part", 5) == 0) {
-        const unsigned each = (unsigned)strtoul(part + 1, NULL, 10) / 8;
-        rearrange(s, sources, 1, (unsigned)(name[5] - '0') * each, each);
-    } else if (strncmp(name, "~pack.", 6) == 0) {
-        rearrange(s, sources, count, 0, to / (unsigned)count);
-    } else if (strncmp(name, "mov.", 4) == 0 ||
-               (strncmp(name, "cvt.", 4) == 0 && !strstr(name, ".f") && !strstr(name, "bf"))) {
-        rearrange(s, sources, 1, 0, to < from ? to : from);
-    } else if (strncmp(name, "and.", 4) == 0) {
-        conjunction(s);
-    } else {
-        combine(s, s->in->dst, sources, count,
-                IS_ONE_OF(together)                         ? TOGETHER
-                : IS_ONE_OF(moves)                          ? MOVED
-                : IS_ONE_OF(numbers) && !strstr(name, "x2") ? NUMBERS
-                                                            : COMPUTED);
-    }
-}
-
-/* p AND q, p OR q: undefined only where the other operand does not decide. kind: as in sim_insn.sub
- * of a comparison. */
-static uint32_t boolean(uint32_t p, uint32_t p_undefined, uint32_t q, uint32_t q_undefined,
-                        unsigned kind) {
-    const uint32_t p_open = kind == 1   ? p
-                            : kind == 2 ? ~p
-                                        : SIM_FULL,
-                   q_open = kind == 1   ? q
-                            : kind == 2 ? ~q
-                                        : SIM_FULL;
-    return (p_undefined & (q_open | q_undefined)) | (q_undefined & (p_open | p_undefined));
-}
-
-static void comparison(const struct watch *s) {
-    const struct sim_insn *in = s->in;
-    const uint8_t *regs = s->regs;
-    const uint32_t a = touched(s, in->a), undefined = a | touched(s, in->b);
-    uint32_t origin = s->values[(a ? in->a : in->b) / 4].origin;
-    if (!in->sub) {
-        define(s, in->dst, undefined, SIM_FULL, origin);
-        define(s, in->dst2, undefined, SIM_FULL, origin);
-        return;
-    }
-    sim_u32 r = 0;
-    in->fn(&r, regs + in->a, regs + in->b, NULL, NULL);
-    const uint32_t third = *(const sim_u32 *)(const void *)(regs + in->e),
-                   third_undefined = lanes_of(s, in->e);
-    if (!undefined)
-        origin = s->values[in->e / 4].origin;
-    define(s, in->dst, boolean(r, undefined, third, third_undefined, in->sub), SIM_FULL, origin);
-    define(s, in->dst2, boolean(~r, undefined, third, third_undefined, in->sub), SIM_FULL, origin);
-}
-
-static void predicates(const struct watch *s, unsigned kind) {
-    const struct sim_insn *in = s->in;
-    uint8_t *regs = s->regs;
-    const uint32_t a = lanes_of(s, in->a), b = lanes_of(s, in->b);
-    define(s, in->dst, boolean(PRED(in->a), a, PRED(in->b), b, kind), SIM_FULL,
-           s->values[(a ? in->a : in->b) / 4].origin);
-}
-
-static void selection(const struct watch *s) {
-    const struct sim_insn *in = s->in;
-    uint8_t *regs = s->regs;
-    const uint32_t p = PRED(in->c), by = lanes_of(s, in->c), a = lanes_of(s, in->a) & p,
-                   b = lanes_of(s, in->b) & ~p;
-    const struct value *const from = &s->values[(by ? in->c : a ? in->a : in->b) / 4];
-    define(s, in->dst, by | a | b,
-           by | (s->values[in->a / 4].computed & p) | (s->values[in->b / 4].computed & ~p),
-           from->origin);
-}
-
 /* Stores to global memory a value that was computed from undefined ones. An undefined value that
  * was only moved may be padding: its bytes are then marked unwritten by sim_undefined_store(), as
  * in shared and local memory, which could not describe a quotient. */
-static int leaves(const struct watch *s) {
+static int leaves(const struct sim_watch *s) {
     const struct sim_insn *in = s->in;
     const uint32_t *slots = in->vec == 1 ? &in->b : &s->w->run->kernel->extra[in->ext];
     uint32_t global = in->space == SIM_S_GLOBAL || in->space == SIM_S_GENERIC ? s->mask : 0;
@@ -436,8 +208,8 @@ static int leaves(const struct watch *s) {
                 global &= ~(1u << lane);
         }
     for (uint32_t v = 0; v < in->vec; v++) {
-        const struct value *value = &s->values[slots[v] / 4];
-        const int quotient = lanes_of(s, slots[v]) &&
+        const struct sim_undefined_register *value = &s->values[slots[v] / 4];
+        const int quotient = sim_undefined_lanes(s, slots[v]) &&
                              s->warp->undefined->origins[value->origin].kind == SIM_FIND_DIVISION;
         if (use(s, slots[v], quotient ? SIM_FULL : global & value->computed))
             return 1;
@@ -445,13 +217,13 @@ static int leaves(const struct watch *s) {
     return 0;
 }
 
-static void loads(const struct watch *s) {
+static void loads(const struct sim_watch *s) {
     const uint32_t *slots = s->in->vec == 1 ? &s->in->dst : &s->w->run->kernel->extra[s->in->ext];
     for (uint32_t v = 0; v < s->in->vec; v++)
-        define(s, slots[v], 0, 0, 0);
+        sim_undefined_define(s, slots[v], 0, 0, 0);
 }
 
-static int atomics(const struct watch *s) {
+static int atomics(const struct sim_watch *s) {
     const struct sim_insn *in = s->in;
     const uint32_t *sources = &in->b, *targets = &in->dst;
     if (in->vec != 1) {
@@ -467,12 +239,12 @@ static int atomics(const struct watch *s) {
         if (use(s, sources[v], SIM_FULL))
             return 1;
         if (in->dst != SIM_NO_SLOT)
-            define(s, targets[v], 0, 0, 0);
+            sim_undefined_define(s, targets[v], 0, 0, 0);
     }
     return 0;
 }
 
-static int textures(const struct watch *s) {
+static int textures(const struct sim_watch *s) {
     const struct sim_insn *in = s->in;
     const uint32_t *extra = s->w->run->kernel->extra;
     if (use(s, in->a, SIM_FULL))
@@ -493,18 +265,18 @@ static int textures(const struct watch *s) {
         return 0;
     }
     for (uint32_t i = 0; i < 4; i++)
-        define(s, extra[in->ext + i], 0, 0, 0);
-    define(s, in->dst2, 0, 0, 0);
-    define(s, in->sub == SIM_TEX_QUERY ? in->dst : SIM_NO_SLOT, 0, 0, 0);
+        sim_undefined_define(s, extra[in->ext + i], 0, 0, 0);
+    sim_undefined_define(s, in->dst2, 0, 0, 0);
+    sim_undefined_define(s, in->sub == SIM_TEX_QUERY ? in->dst : SIM_NO_SLOT, 0, 0, 0);
     return 0;
 }
 
-static int warp_wide(const struct watch *s) {
+static int warp_wide(const struct sim_watch *s) {
     const struct sim_insn *in = s->in;
     if (in->op != SIM_OP_MATRIX && in->op != SIM_OP_MMA) {
-        define(s, in->dst2, 0, 0, 0);
+        sim_undefined_define(s, in->dst2, 0, 0, 0);
         if (in->op != SIM_OP_SHFL) /* sim_undefined_shuffle() follows */
-            define(s, in->dst, 0, 0, 0);
+            sim_undefined_define(s, in->dst, 0, 0, 0);
         return 0;
     }
     const uint32_t *slots = &s->w->run->kernel->extra[in->ext];
@@ -512,38 +284,37 @@ static int warp_wide(const struct watch *s) {
         if (use(s, slots[i], SIM_FULL))
             return 1;
     for (uint32_t i = in->b; i < in->c; i++)
-        define(s, slots[i], 0, 0, 0);
+        sim_undefined_define(s, slots[i], 0, 0, 0);
     return 0;
 }
 
-static int instruction(const struct watch *s) {
+static int instruction(const struct sim_watch *s) {
     const struct sim_insn *in = s->in;
-    const uint32_t sources[] = {in->a, in->b, in->c, in->e};
     switch (in->op) {
     case SIM_OP_LANE:
-        lane_operation(s);
+        sim_undefined_lane(s);
         return 0;
     case SIM_OP_MASK:
-        comparison(s);
+        sim_undefined_comparison(s);
         return 0;
     case SIM_OP_PAND:
     case SIM_OP_POR:
     case SIM_OP_PXOR:
-        predicates(s, in->op == SIM_OP_PAND ? 1 : in->op == SIM_OP_POR ? 2 : 3);
+        sim_undefined_predicates(s, in->op == SIM_OP_PAND ? 1 : in->op == SIM_OP_POR ? 2 : 3);
         return 0;
     case SIM_OP_PNOT:
     case SIM_OP_PMOV:
     case SIM_OP_CVTA:
     case SIM_OP_ISSPACEP:
-        combine(s, in->dst, sources, 1, MOVED);
+        sim_undefined_move(s);
         return 0;
     case SIM_OP_SELP:
-        selection(s);
+        sim_undefined_selection(s);
         return 0;
     case SIM_OP_ADDCC:
     case SIM_OP_SUBCC:
     case SIM_OP_MADCC:
-        combine(s, in->dst, sources, in->op == SIM_OP_MADCC ? 3 : 2, COMPUTED);
+        sim_undefined_carry(s);
         return 0;
     case SIM_OP_LD:
     case SIM_OP_LDPARAM:
@@ -569,7 +340,7 @@ static int instruction(const struct watch *s) {
     case SIM_OP_SREG:
     case SIM_OP_LOCALADDR:
     case SIM_OP_PCONST:
-        define(s, in->dst, 0, 0, 0);
+        sim_undefined_define(s, in->dst, 0, 0, 0);
         return 0;
     default:
         return 0;
@@ -581,7 +352,7 @@ int sim_undefined_watch(struct sim_worker *w, struct sim_warp *warp, uint32_t pc
     const struct sim_insn *in = &w->run->kernel->code[pc];
     if (!fit(w, warp))
         return out_of_memory(w);
-    struct watch s = {w, warp, in, values_at(warp, regs), regs, active};
+    struct sim_watch s = {w, warp, in, values_at(warp, regs), regs, active};
     if (in->flags & SIM_F_GUARD) {
         if (use(&s, in->guard, SIM_FULL))
             return 1;
@@ -592,8 +363,8 @@ int sim_undefined_watch(struct sim_worker *w, struct sim_warp *warp, uint32_t pc
 
 /* ---- memory that holds undefined values stays unwritten; calls ---- */
 
-static void unmark(const struct sim_request *l, const struct origin *o, uint32_t lane, uint64_t at,
-                   uint32_t bytes) {
+static void unmark(const struct sim_request *l, const struct sim_origin *o, uint32_t lane,
+                   uint64_t at, uint32_t bytes) {
     if (l->space == SIM_S_SHARED) {
         sim_shared_unmark(l->warp->block, at, bytes);
     } else if (l->space == SIM_S_LOCAL) {
@@ -615,13 +386,13 @@ void sim_undefined_store(const struct sim_request *l) {
     const struct sim_insn *in = l->in;
     const uint32_t *slots = in->vec == 1 ? &in->b : &l->w->run->kernel->extra[in->ext],
                    each = sim_types[in->type].bytes;
-    const struct value *values = values_at(l->warp, l->regs);
+    const struct sim_undefined_register *values = values_at(l->warp, l->regs);
     for (uint32_t v = 0; v < in->vec; v++) {
-        const struct value *value = &values[slots[v] / 4];
+        const struct sim_undefined_register *value = &values[slots[v] / 4];
         for (uint32_t m = l->mask & (value->lanes | value->partly); m; m &= m - 1) {
             const uint32_t lane = (uint32_t)__builtin_ctz(m);
             const uint64_t at = l->address[lane] + (uint64_t)v * each;
-            const unsigned missing = missing_of(value, lane);
+            const unsigned missing = sim_undefined_bytes(value, lane);
             for (unsigned i = 0, end; i < each; i = end + 1) { /* runs of missing bytes */
                 for (end = i; end < each && missing >> end & 1;)
                     end++;
@@ -642,12 +413,14 @@ int sim_undefined_shuffle(struct sim_worker *w, struct sim_warp *warp, const str
         return 0;
     if (!fit(w, warp))
         return out_of_memory(w);
-    const struct value *source = values_at(warp, regs) + in->a / 4;
-    struct value *to = values_at(warp, regs) + in->dst / 4, made = {.origin = source->origin};
+    const struct sim_undefined_register *source = values_at(warp, regs) + in->a / 4;
+    struct sim_undefined_register *to = values_at(warp, regs) + in->dst / 4,
+                                  made = {.origin = source->origin};
     for (uint32_t m = mask; m; m &= m - 1) {
         const uint32_t lane = (uint32_t)__builtin_ctz(m);
         made.computed |= (source->computed >> from[lane] & 1) << lane;
-        set_missing(&made, lane, missing_of(source, from[lane]) & all_bytes(4), 4);
+        sim_undefined_set(&made, lane, sim_undefined_bytes(source, from[lane]) & sim_all_bytes(4),
+                          4);
     }
     if (absent) {
         const uint32_t pc = (uint32_t)(in - w->run->kernel->code);
@@ -666,7 +439,7 @@ int sim_undefined_shuffle(struct sim_worker *w, struct sim_warp *warp, const str
         to->missing[__builtin_ctz(m)] = made.missing[__builtin_ctz(m)];
     to->partly = (to->partly & ~mask) | (made.partly & mask);
     to->lanes = (to->lanes & ~mask) | (made.lanes & mask);
-    to->computed = (to->computed & ~mask) | (made.computed & made.lanes & mask);
+    to->computed = (to->computed & ~mask) | (made.computed & (made.lanes | made.partly) & mask);
     to->origin = made.lanes | made.partly ? made.origin : to->origin;
     return 0;
 }
@@ -682,7 +455,7 @@ int sim_undefined_start(struct sim_worker *w, struct sim_warp *warp) {
     warp->undefined->origins[origin].space = SIM_S_REG;
     for (uint32_t i = 0; i < k->unassigned_count; i++)
         warp->undefined->values[k->unassigned[i] / 4] =
-            (struct value){.lanes = SIM_FULL, .origin = origin};
+            (struct sim_undefined_register){.lanes = SIM_FULL, .origin = origin};
     return 0;
 }
 
@@ -690,7 +463,7 @@ int sim_undefined_frame(struct sim_worker *w, struct sim_warp *warp, uint64_t ba
                         uint32_t mask) {
     if (!fit(w, warp))
         return out_of_memory(w);
-    struct value *values = warp->undefined->values + base / 4;
+    struct sim_undefined_register *values = warp->undefined->values + base / 4;
     for (uint64_t i = 0; i < bytes / 4; i++) {
         values[i].lanes &= ~mask;
         values[i].partly &= ~mask;
