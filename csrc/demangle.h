@@ -38,4 +38,28 @@ static inline const char *demangle(const char *name, char *to, size_t bytes) {
     return to;
 }
 
+/* The same without result, parameters and unnamed namespaces: `ns::scale<float>`. */
+static inline const char *demangle_short(const char *name, char *to, size_t bytes) {
+    static const char unnamed[] = "(anonymous namespace)::";
+    char full[DEMANGLE_NAME_MOST], *from = full;
+    demangle(name, full, sizeof full);
+    for (char *found; (found = strstr(full, unnamed)) != NULL;)
+        memmove(found, found + sizeof unnamed - 1, strlen(found + sizeof unnamed - 1) + 1);
+    if (strncmp(from, "void ", 5) == 0)
+        from += 5;
+    size_t length = strlen(from);
+    int depth = 0;
+    for (size_t i = length; i-- > 0 && from[length - 1] == ')';) {
+        depth += (from[i] == ')') - (from[i] == '(');
+        if (!depth) {
+            length = i;
+            break;
+        }
+    }
+    length = length < bytes ? length : bytes - 1;
+    memcpy(to, from, length);
+    to[length] = 0;
+    return to;
+}
+
 #endif

@@ -16,6 +16,7 @@
 #define WARP_BUDGET 20000u
 #define STALL_ROUNDS 20000u
 #define SPLIT_PATIENCE 64u
+#define FAULTY_SECONDS 3.0 /* the most without a warp's end where a line is muted */
 
 /* ---- time, budget, interruption ---- */
 
@@ -48,7 +49,7 @@ static int end_launch(struct sim_worker *w, const char *problem) {
                  "%s", problem);
     }
     w->status = sim_fail(&w->error, SIM_STEPS, ptx_line, 0, "kernel %.120s does not end: %s",
-                         run->kernel->function->c_name, problem);
+                         run->kernel->title, problem);
     return 1;
 }
 
@@ -79,13 +80,16 @@ static int check_time(struct sim_worker *w, int64_t now) {
     }
     const double total = (double)(now - run->began) * 1e-9;
     const double idle = (double)(now - __atomic_load_n(&run->last_end, __ATOMIC_RELAXED)) * 1e-9;
+    const double most =
+        __atomic_load_n(&run->is_muted, __ATOMIC_RELAXED) && launch->idle_seconds > FAULTY_SECONDS
+            ? FAULTY_SECONDS
+            : launch->idle_seconds;
     if (launch->seconds > 0 && total > launch->seconds)
         snprintf(problem, sizeof problem,
                  "it ran for more than %g s; " REMEDY "time_limit=", launch->seconds);
-    else if (launch->idle_seconds > 0 && idle > launch->idle_seconds)
+    else if (launch->idle_seconds > 0 && idle > most)
         snprintf(problem, sizeof problem,
-                 "none of its warps ended for %g s; " REMEDY "time_limit= (seconds)",
-                 launch->idle_seconds);
+                 "none of its warps ended for %g s; " REMEDY "time_limit= (seconds)", most);
     else
         return 0;
     return end_launch(w, problem);
@@ -112,9 +116,8 @@ int sim_run_poll(struct sim_worker *w, uint64_t steps, int last) {
             const uint64_t ended = run->next_block - run->ring_count;
             pthread_mutex_unlock(&run->lock);
             if (run->launch->poll(run->launch->poll_arg, ended, run->total_blocks, used)) {
-                w->status =
-                    sim_fail(&w->error, SIM_INTERRUPTED, 0, 0, "kernel %.120s was interrupted",
-                             run->kernel->function->c_name);
+                w->status = sim_fail(&w->error, SIM_INTERRUPTED, 0, 0,
+                                     "kernel %.120s was interrupted", run->kernel->title);
                 return 1;
             }
         }

@@ -256,25 +256,25 @@ static enum sim_status check_sizes(const struct sim_launch *l, const struct sim_
             return sim_fail(error, SIM_ARGUMENT, 0, 0,
                             "kernel %.120s: a grid of (%u, %u, %u) blocks; %s allows from 1 to "
                             "(%u, %u, %u)",
-                            k->function->c_name, l->grid[0], l->grid[1], l->grid[2], p->title,
-                            grid_most[0], grid_most[1], grid_most[2]);
+                            k->title, l->grid[0], l->grid[1], l->grid[2], p->title, grid_most[0],
+                            grid_most[1], grid_most[2]);
         if (!l->block[i] || l->block[i] > block_most[i])
             return sim_fail(error, SIM_ARGUMENT, 0, 0,
                             "kernel %.120s: a block of (%u, %u, %u) threads; %s allows from 1 to "
                             "(%u, %u, %u)",
-                            k->function->c_name, l->block[0], l->block[1], l->block[2], p->title,
+                            k->title, l->block[0], l->block[1], l->block[2], p->title,
                             block_most[0], block_most[1], block_most[2]);
         if (!sim_multiply(*threads, l->block[i], threads) ||
             !sim_multiply(*blocks, l->grid[i], blocks))
             return sim_fail(error, SIM_ARGUMENT, 0, 0, "kernel %.120s: the grid is too large",
-                            k->function->c_name);
+                            k->title);
     }
     const uint32_t *block = k->function->block;
     if (block[0] && memcmp(l->block, block, sizeof k->function->block) != 0)
         return sim_fail(error, SIM_ARGUMENT, 0, 0,
                         "kernel %.120s: block (%u, %u, %u), but its .reqntid says (%u, %u, %u)",
-                        k->function->c_name, l->block[0], l->block[1], l->block[2], block[0],
-                        block[1], block[2]);
+                        k->title, l->block[0], l->block[1], l->block[2], block[0], block[1],
+                        block[2]);
     unsigned most = k->function->max_threads && k->function->max_threads < p->threads_per_block
                         ? k->function->max_threads
                         : p->threads_per_block;
@@ -282,7 +282,7 @@ static enum sim_status check_sizes(const struct sim_launch *l, const struct sim_
         return sim_fail(
             error, SIM_ARGUMENT, 0, 0,
             "kernel %.120s: %llu threads per block are more than the %u that it or the GPU allows",
-            k->function->c_name, (unsigned long long)*threads, most);
+            k->title, (unsigned long long)*threads, most);
     return SIM_OK;
 }
 
@@ -312,8 +312,7 @@ static enum sim_status check_launch(struct sim_gpu *gpu, const struct sim_launch
         return sim_fail(error, SIM_ARGUMENT, 0, 0,
                         "kernel %.120s: %llu bytes of shared memory, static and dynamic, are more "
                         "than the %u of %s",
-                        k->function->c_name, (unsigned long long)shared_bytes, p->shared_per_block,
-                        p->title);
+                        k->title, (unsigned long long)shared_bytes, p->shared_per_block, p->title);
     run->total_blocks = blocks;
     run->warps_per_block = (uint32_t)((threads + SIM_LANES - 1) / SIM_LANES);
     if (sim_occupancy_of(p, (unsigned)threads, k->registers, shared_bytes, &run->occupancy) ||
@@ -326,11 +325,11 @@ static enum sim_status check_launch(struct sim_gpu *gpu, const struct sim_launch
         return sim_fail(
             error, SIM_ARGUMENT, 0, 0,
             "kernel %.120s: %llu blocks of a cooperative launch do not fit at once; %s holds %llu",
-            k->function->c_name, (unsigned long long)blocks, p->title,
+            k->title, (unsigned long long)blocks, p->title,
             (unsigned long long)run->resident_limit);
     if (!l->args && k->param_count && (!l->param_buffer || l->param_buffer_bytes != k->param_bytes))
         return sim_fail(error, SIM_ARGUMENT, 0, 0,
-                        "kernel %.120s takes %u bytes of parameters, not %zu", k->function->c_name,
+                        "kernel %.120s takes %u bytes of parameters, not %zu", k->title,
                         k->param_bytes, l->param_buffer ? l->param_buffer_bytes : 0);
     return SIM_OK;
 }
@@ -348,7 +347,7 @@ static enum sim_status check_memory(struct sim_run *run, struct sim_error *error
         return sim_fail(
             error, SIM_LIMIT, 0, 0,
             "a block of kernel %.120s needs %llu bytes of host memory, more than the limit of %llu",
-            run->kernel->function->c_name, (unsigned long long)block, (unsigned long long)limit);
+            run->kernel->title, (unsigned long long)block, (unsigned long long)limit);
     if (run->resident_limit > limit / block)
         run->resident_limit = limit / block;
     return SIM_OK;

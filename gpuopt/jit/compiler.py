@@ -19,7 +19,7 @@ from gpuopt.ptx.module import Module
 from gpuopt.util.checks import finite
 from gpuopt.util.names import suggests
 
-FORMAT = 3  # of a result on disk
+FORMAT = 4  # of a result on disk
 REMEMBERED = 64  # results of this process
 HEADERS = (".h", ".hpp", ".hxx", ".cuh", ".inl", ".inc", ".cu", "")
 FILES_MOST = 10_000  # below the folders of `include`

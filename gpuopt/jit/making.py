@@ -226,8 +226,8 @@ def compiled(request: Request, compiler: Compiler, seconds: float) -> Made:
     symbols = naming.written(_core.ptx_entries(ptx))
     if compiler.kind == "nvrtc":
         symbols |= dict(zip(request.names, made["lowered"], strict=True))
-    if not made["image"]:  # the PTX is what runs: give its kernels names that people read
-        ptx, symbols = _renamed(_with_cap(ptx, request.options), symbols)
+    if not made["image"]:
+        ptx = _with_cap(ptx, request.options)
     return Made(ptx, made["image"], symbols, made["log"])
 
 
@@ -264,24 +264,3 @@ def _with_short_files(ptx: bytes, name: str, own: Sequence[str]) -> bytes:
         return found[1] + os.fsencode(name if path.endswith(f"/{name}") else path)
 
     return re.sub(rb'(?m)(^\s*\.file\s+\d+\s+")([^"\n]*)', short, ptx)
-
-
-def _renamed(ptx: bytes, symbols: dict[str, str]) -> tuple[bytes, dict[str, str]]:
-    """Rename the kernels of a PTX text to what findings and profiles are to show."""
-    new: dict[str, str] = {}
-    taken = set(re.findall(rb"(?<![%.\w$])([a-zA-Z_$][\w$]*)\s*[\[(;=]", ptx))
-    for name, symbol in symbols.items():
-        shown = naming.identifier(name)
-        if symbol not in new and shown and not shown[0].isdigit():
-            if shown.encode() in taken:
-                continue
-            taken.add(shown.encode())
-            new[symbol] = shown
-    pattern = re.compile(rb"(?<![\w$])(_Z[\w$]+)(?![\w$])")
-    ptx = pattern.sub(
-        lambda found: new.get(found[1].decode("latin-1"), found[1].decode("latin-1")).encode(
-            "latin-1"
-        ),
-        ptx,
-    )
-    return ptx, {name: new.get(symbol, symbol) for name, symbol in symbols.items()}

@@ -95,8 +95,3 @@ def written(symbols: Iterable[str]) -> dict[str, str]:
     return {
         (name if count[name] == 1 and name else symbol): symbol for symbol, name in names.items()
     }
-
-
-def identifier(name: str) -> str:
-    """Return a name as an identifier of PTX: ``scale_float``."""
-    return re.sub(r"\W+", "_", name.replace("*", "_ptr")).strip("_")

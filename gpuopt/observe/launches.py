@@ -12,6 +12,7 @@ import numpy as np
 from gpuopt.catalog.devices import device as describe_device
 from gpuopt.observe.counters import COLUMNS, NAMES, RATIOS, Counters, share
 from gpuopt.observe.scoreboard import Sample, sample_of
+from gpuopt.ptx.names import short_name
 from gpuopt.util import serialise, texts
 from gpuopt.util.table import Column, Table
 
@@ -224,6 +225,7 @@ class Launch:
     Attributes
     ----------
     kernel : str
+        Its name in the source, ``reduce0<float>``.
     grid, block : (int, int, int)
     shared_bytes : int
         Dynamic shared memory of a block.
@@ -264,6 +266,8 @@ class Launch:
         The instructions of the middle block, for `Profile.predicted`. In `to_dict` it is left out.
     ptx : bytes or None
         The module's PTX; None for gpuopt's own kernels. In `to_dict` it is left out.
+    symbol : str
+        The kernel's name in the PTX. In `to_dict` it is left out.
     delays : tuple of Delay
         The delays of its ``schedule=``, in order of time.
 
@@ -295,6 +299,7 @@ class Launch:
     )
     sample: Sample | None = field(default=None, repr=False, metadata=serialise.UNTOLD)
     ptx: bytes | None = field(default=None, repr=False, metadata=serialise.UNTOLD)
+    symbol: str = field(default="", repr=False, metadata=serialise.UNTOLD)
     registers: int = 0
     static_shared_bytes: int = 0
 
@@ -389,13 +394,13 @@ def resources_of(launch: Launch) -> str:
 
 def _finding(told: dict[str, Any]) -> Finding:
     other = told["other"] and OtherAccess(**told["other"])
-    return Finding(**told | {"other": other})
+    return Finding(**told | {"other": other, "kernel": short_name(told["kernel"])})
 
 
 def launch_of(told: dict[str, Any]) -> Launch:
     """Return the launch that `_core` reports to a sink."""
     return Launch(
-        kernel=told["kernel"],
+        kernel=short_name(told["kernel"]),
         grid=told["grid"],
         block=told["block"],
         shared_bytes=told["shared_bytes"],
@@ -415,4 +420,5 @@ def launch_of(told: dict[str, Any]) -> Launch:
         sources=texts.launched(),
         sample=sample_of(told["trace"]),
         ptx=texts.launched_ptx(),
+        symbol=told["kernel"],
     )

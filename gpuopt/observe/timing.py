@@ -169,8 +169,8 @@ def compiled_of(launch: Launch, row: dict[str, Any]) -> machine.Machine | None:
         return None
     if launch.ptx:
         text = launch.ptx.decode("utf-8", "replace")
-        return machine.machine_of(text, launch.kernel, capability)
-    return machine.own_machine(launch.kernel, capability)
+        return machine.machine_of(text, launch.symbol, capability)
+    return machine.own_machine(launch.symbol, capability)
 
 
 def code_of(launch: Launch, row: dict[str, Any]) -> tuple[machine.Machine | None, Code | None]:

@@ -482,7 +482,7 @@ def trace(
         )
     told = sink.told["trace"]
     return Trace(
-        title=title or sink.told["kernel"],
+        title=title or sink.launch.kernel,
         launch=sink.launch,
         block_index=told["block"],
         warp=warp,

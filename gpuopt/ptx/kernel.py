@@ -24,6 +24,7 @@ from gpuopt.ptx.arguments import (
 from gpuopt.ptx.buffers import Buffer, Memory, Prepared, Resident, beside, resident
 from gpuopt.ptx.described import Described, described
 from gpuopt.ptx.entries import Parameter
+from gpuopt.ptx.names import short_name
 from gpuopt.ptx.streams import Stream, drain, stream_on
 from gpuopt.ptx.textures import Surface, Texture
 from gpuopt.util import public, texts
@@ -109,12 +110,13 @@ class Kernel:
         self.name = name
         self.parameters = parameters
         self.symbol = symbol or name
+        self._title = short_name(name)
         self._module = module
         self._accesses: dict[int, Any] = {}
 
     def __repr__(self) -> str:
         types = ", ".join(each.type for each in self.parameters)
-        return f"<Kernel {self.name}({types}) on {self._module.device}>"
+        return f"<Kernel {self._title}({types}) on {self._module.device}>"
 
     @property
     def module(self) -> Any:
@@ -198,8 +200,9 @@ class Kernel:
             2**40.
         time_limit : float, optional
             On a simulated GPU: end the launch after this many seconds of host time; math.inf:
-            never. Default: end it when no warp of the grid has ended for 45 s. That ends an endless
-            loop within a minute, and no long grid whose warps end one after the other.
+            never. Default: end it when no warp of the grid has ended for 45 s, or for 3 s after one
+            error was found 10,000 times. That ends an endless loop within a minute, and no long
+            grid whose warps end one after the other.
         stream : Stream, optional
             On a simulated GPU: return at once, and run after the stream's earlier work. The
             arguments are then no NumPy arrays. Without it, all streams' work comes first.
@@ -246,7 +249,7 @@ class Kernel:
             if not any_dtype:
                 self._check_dtypes(args)
             prepared = self.bind(grid, block, *args, **options)
-            on._enqueue(f"kernel {self.name}", lambda: self._launch(prepared), "kernel")
+            on._enqueue(f"kernel {self._title}", lambda: self._launch(prepared), "kernel")
             return
         drain(self._module.device)
         flags = flags_of(
@@ -281,7 +284,7 @@ class Kernel:
         if len(args) != len(self.parameters):
             types = ", ".join(each.type for each in self.parameters)
             raise TypeError(
-                f"kernel {self.name} has {len(self.parameters)} parameters ({types}), but "
+                f"kernel {self._title} has {len(self.parameters)} parameters ({types}), but "
                 f"{len(args)} arguments were given"
             )
         values: list[bytes | None] = []
@@ -334,7 +337,7 @@ class Kernel:
         for i, value in enumerate(launch.values):
             if value is None:
                 raise TypeError(
-                    f"kernel {self.name}: argument {i + 1} is an array of NumPy, which a launch "
+                    f"kernel {self._title}: argument {i + 1} is an array of NumPy, which a launch "
                     "that is bound or on a stream does not copy; pass a Buffer, made by the "
                     "module's copy()"
                 )
@@ -389,7 +392,7 @@ class Kernel:
             problem = disagreement(self._accesses[i], argument.dtype)
             if problem:
                 raise TypeError(
-                    f"kernel {self.name}: argument {i + 1} is an array of {argument.dtype}, but "
+                    f"kernel {self._title}: argument {i + 1} is an array of {argument.dtype}, but "
                     f"the kernel accesses it as {problem}; pass a copy of that type (astype), or "
                     "any_dtype=True"
                 )
@@ -400,7 +403,7 @@ class Kernel:
             argument, Buffer | Texture | Surface
         ):
             return None
-        prefix = f"kernel {self.name}: "
+        prefix = f"kernel {self._title}: "
         return resident(argument, f"argument {i + 1}", prefix, self._module.device, i)
 
     def _value(self, i: int, argument: Any) -> bytes | None:
@@ -410,36 +413,36 @@ class Kernel:
         if isinstance(argument, Buffer) and address:
             if not self._module._reaches(argument._core):
                 raise ValueError(
-                    f"kernel {self.name}: argument {i + 1} is a Buffer of another module; make it "
-                    f"with this one's copy()"
+                    f"kernel {self._title}: argument {i + 1} is a Buffer of another module; "
+                    f"make it with this one's copy()"
                 )
             return argument.address.to_bytes(8, "little")
         if isinstance(argument, Texture | Surface) and address:
             if not self._module._reaches(argument._core):
                 raise ValueError(
-                    f"kernel {self.name}: argument {i + 1} is a {type(argument).__name__} of "
+                    f"kernel {self._title}: argument {i + 1} is a {type(argument).__name__} of "
                     f"another module; make it with this one's texture()"
                 )
             return argument.handle.to_bytes(8, "little")
         if isinstance(argument, np.ndarray) and address:
             if is_masked(argument):
                 raise TypeError(
-                    f"kernel {self.name}: argument {i + 1} is a masked array, which kernels do not "
-                    f"know; pass .filled() or .data"
+                    f"kernel {self._title}: argument {i + 1} is a masked array, which kernels do "
+                    f"not know; pass .filled() or .data"
                 )
             if argument.dtype.hasobject:
                 raise TypeError(
-                    f"kernel {self.name}: argument {i + 1} is an array of Python objects; convert "
-                    f"it to a number's dtype"
+                    f"kernel {self._title}: argument {i + 1} is an array of Python objects; "
+                    f"convert it to a number's dtype"
                 )
             return None
         try:
             value = scalar(argument, parameter)
         except ValueError as error:
-            raise ValueError(f"kernel {self.name}: argument {i + 1}: {error}") from None
+            raise ValueError(f"kernel {self._title}: argument {i + 1}: {error}") from None
         if value is None:
             raise TypeError(
-                f"kernel {self.name}: argument {i + 1} is {describe(argument)}; parameter "
+                f"kernel {self._title}: argument {i + 1} is {describe(argument)}; parameter "
                 f"{parameter.type} takes {accepted(parameter)}"
             )
         return value
@@ -459,8 +462,8 @@ class Kernel:
                 return other._replace(number=i + 1, array=array, writable=array.flags.writeable)
             if (array.flags.writeable or other.writable) and _overlap(array, other.array):
                 raise ValueError(
-                    f"kernel {self.name}: arguments {other.number} and {i + 1} are different views "
-                    f"of the same memory; pass a copy of one"
+                    f"kernel {self._title}: arguments {other.number} and {i + 1} are different "
+                    f"views of the same memory; pass a copy of one"
                 )
         native = array.dtype.newbyteorder("=")
         data = np.asarray(array).astype(native, order="C", copy=False)

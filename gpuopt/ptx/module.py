@@ -24,7 +24,7 @@ from gpuopt.ptx.buffers import (
 )
 from gpuopt.ptx.entries import ONLY_ASCII, Embedded, entries, ptx_error
 from gpuopt.ptx.kernel import Kernel
-from gpuopt.ptx.names import find, short_name
+from gpuopt.ptx.names import distinct_names, find
 from gpuopt.ptx.textures import Texture, texture_plan
 from gpuopt.ptx.variable import Variable, dtype_of
 from gpuopt.util.literals import DeviceName
@@ -109,7 +109,8 @@ class Module(Memory):
         ----------
         name : str
             Its symbol, or a C++ kernel's name as the source has it: ``module["reduce0"]`` if there
-            is one of that name, ``module["reduce0<float>"]`` for an instance of a template.
+            is one of that name, ``module["reduce0<float>"]`` for an instance of a template,
+            ``module["scale(float*)"]`` for an overload.
 
         Raises
         ------
@@ -122,7 +123,7 @@ class Module(Memory):
             found = self._found(name)
             if len(found) != 1:
                 listed = found or self.kernels
-                known = ", ".join(repr(short_name(each)) for each in listed[:20]) or "none"
+                known = ", ".join(map(repr, distinct_names(listed[:20]))) or "none"
                 more = f" and {len(listed) - 20} more" if len(listed) > 20 else ""
                 problem = "stands for several kernels" if found else "is not a kernel"
                 hint = "" if found else nearest(name, self.kernels)

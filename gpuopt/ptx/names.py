@@ -23,22 +23,34 @@ def _opening(text: str, pair: str) -> int:
     return -1
 
 
+def _signature(symbol: str) -> str:
+    """Return a symbol's name with its parameters: ``ns::scale(float*, int)``."""
+    full = _core.demangle(symbol)
+    return full.removeprefix("void ").replace("(anonymous namespace)::", "")
+
+
 def short_name(symbol: str) -> str:
     """Return a symbol's name without result and parameters: ``ns::reduce0<float>``."""
-    full = _core.demangle(symbol)
-    if full == symbol:
-        return symbol
-    if full.endswith(")"):
-        full = full[: _opening(full, "()")]
-    return full.removeprefix("void ").replace("(anonymous namespace)::", "")
+    full = _signature(symbol)
+    return full[: _opening(full, "()")] if full.endswith(")") else full
+
+
+def distinct_names(symbols: Iterable[str]) -> list[str]:
+    """Return the names of kernels, with the parameters of those that share a name."""
+    listed = list(symbols)
+    names = [short_name(each) for each in listed]
+    return [
+        name if names.count(name) == 1 else _signature(each)
+        for name, each in zip(names, listed, strict=True)
+    ]
 
 
 def _spellings(symbol: str) -> set[str]:
     """Return the names by which a symbol may be called, besides itself."""
-    full = _plain(short_name(symbol))
+    full, signature = _plain(short_name(symbol)), _plain(_signature(symbol))
     base = full[: _opening(full, "<>")] if full.endswith(">") else full
     scopes = [0, *(each.end() for each in re.finditer("::", base))]
-    return {name[at:] for at in scopes for name in (full, base)}
+    return {name[at:] for at in scopes for name in (full, base, signature)}
 
 
 def find(name: str, symbols: Iterable[str]) -> list[str]:
@@ -47,7 +59,8 @@ def find(name: str, symbols: Iterable[str]) -> list[str]:
     Parameters
     ----------
     name : str
-        With or without namespaces and template arguments: "reduce0", "ns::reduce0<float, 256>".
+        With or without namespaces, template arguments and parameters: "reduce0",
+        "ns::reduce0<float, 256>", "scale(float*, int)".
     symbols : iterable of str
     """
     wanted = _plain(name)

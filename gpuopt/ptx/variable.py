@@ -22,6 +22,7 @@ class Variable:
     name : str
     address, nbytes : int
     dtype : numpy.dtype
+    shape : (int,)
 
     Examples
     --------
@@ -44,9 +45,14 @@ class Variable:
         device = self._module.device
         return f"<Variable {self.name} of {len(self)} {self.dtype} on {device}>"
 
+    @property
+    def shape(self) -> tuple[int]:
+        """The number of elements, in a tuple as an array's shape: PTX does not tell dimensions."""
+        return (self.nbytes // self.dtype.itemsize,)
+
     def __len__(self) -> int:
         """Return the number of elements."""
-        return self.nbytes // self.dtype.itemsize
+        return self.shape[0]
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         """Return a copy."""

@@ -41,8 +41,40 @@ def test_an_ambiguous_name_lists_the_instances(module):
 def test_messages_show_names_as_the_source_has_them(module):
     x = np.zeros(32, np.int32)
     (finding,) = gpuopt.check(module["plain"], 1, 32, x, 5)
-    assert "in kernel plain(int*, int) at names.cu" in finding.text
+    assert "in kernel plain at names.cu" in finding.text and finding.kernel == "plain"
     assert "element 32 of argument 1 (int32[32])" in finding.text
+
+
+OVERLOADS = """
+namespace a { template <class T> __global__ void put(T *x) { x[threadIdx.x + 4] = 1; } }
+template __global__ void a::put<float>(float *);
+__global__ void put(int *x) { x[0] = 1; }
+__global__ void put(float *x) { x[0] = 2; }
+"""
+
+
+def test_overloads_are_found_by_their_parameters():
+    module = gpuopt.compile(OVERLOADS, device="sim")
+    x, i = np.zeros(4, np.float32), np.zeros(4, np.int32)
+    module["put(float *)"](1, 1, x)
+    module["put(int*)"](1, 1, i)
+    assert (x[0], i[0]) == (2, 1)
+    with pytest.raises(KeyError, match=r"several kernels .*'put\(int\*\)', 'put\(float\*\)'"):
+        module["put"]
+
+
+def test_every_view_shows_the_name_of_the_source():
+    kernel = gpuopt.compile(OVERLOADS, device="sim")["a::put<float>"]
+    x = np.zeros(8, np.float32)
+    (finding,) = gpuopt.check(kernel, 1, 8, x)
+    assert "in kernel a::put<float> at kernel.cu" in finding.text
+    profile = gpuopt.profile(kernel, 1, 4, x)
+    assert list(profile.by_kernel()) == ["a::put<float>"] and profile.launches[0].symbol[:2] == "_Z"
+    trace, advice = gpuopt.trace(kernel, 1, 4, x), gpuopt.explain(kernel, 1, 4, x)
+    for view in (str(profile), str(trace), str(advice), repr(kernel)):
+        assert "a::put<float>" in view and "_Z" not in view
+    with pytest.raises(TypeError, match="kernel a::put<float> has 1 parameters"):
+        kernel(1, 4)
 
 
 def test_a_cooperative_launch_waits_for_its_grid(module):

@@ -33,7 +33,3 @@ def test_overloads_keep_their_symbols():
         "_Z1ff": "_Z1ff",
         "g": "_Z1gv",
     }
-
-
-def test_identifiers_of_ptx():
-    assert names.identifier("a::scale<const float*, 3>") == "a_scale_const_float_ptr_3"

@@ -250,3 +250,19 @@ def test_counts_at_their_limits_are_no_finding():
     arrive = "mbarrier.arrive.shared.b64 %s, [%r0], 1048575;\n"
     body = BARRIER.format(init=1048575, then=(complete + expect + arrive) * 3)
     assert gpuopt.check(kernel_of(body), 1, 1) == []
+
+
+def test_an_endless_loop_full_of_findings_ends_within_seconds():
+    ptx = """.version 8.0
+    .target sm_75
+    .address_size 64
+    .visible .entry k(.param .u64 x) {
+        .reg .b64 %x;
+        ld.param.u64 %x, [x];
+    L:  st.global.u32 [%x + 4096], 1;
+        bra L;
+    }"""
+    began = time.monotonic()
+    findings = gpuopt.check(gpuopt.load_ptx(ptx, "sim")["k"], 1, 32, np.zeros(4, np.int32))
+    assert {each.kind for each in findings} == {"out of bounds", "does not end"}
+    assert time.monotonic() - began < 20

@@ -4,8 +4,6 @@
  */
 #include "sim_run.h"
 
-#include "../../demangle.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +51,11 @@ static void fill_finding(struct sim_worker *w, const struct sim_warp *warp, uint
 
 #define TIMES_MOST 10000u
 
+static void mute(struct sim_run *run, uint32_t pc, enum sim_finding_kind kind) {
+    __atomic_fetch_or(&run->muted[pc], 1u << kind, __ATOMIC_RELAXED);
+    __atomic_store_n(&run->is_muted, 1, __ATOMIC_RELAXED);
+}
+
 /* A source line as one number; an instruction without a line stands for itself. */
 uint64_t sim_line_of(const struct sim_kernel *k, uint32_t pc) {
     const struct sim_where *where = &k->where[pc];
@@ -89,12 +92,11 @@ static struct sim_found *add_slot(struct sim_run *run) {
 
 static void write_text(const struct sim_kernel *k, uint32_t pc, struct sim_finding *f,
                        const char *what) {
-    char where[120], name[81];
+    char where[120];
     snprintf(f->text, sizeof f->text,
              "%s: %s, in kernel %s at %s, block (%u, %u, %u), thread (%u, %u, %u)",
-             sim_finding_text(f->kind), what, demangle(f->kernel, name, sizeof name),
-             sim_where_text(k, pc, where, sizeof where), f->block[0], f->block[1], f->block[2],
-             f->thread[0], f->thread[1], f->thread[2]);
+             sim_finding_text(f->kind), what, k->title, sim_where_text(k, pc, where, sizeof where),
+             f->block[0], f->block[1], f->block[2], f->thread[0], f->thread[1], f->thread[2]);
     for (char *p = f->text; *p; p++)
         if ((unsigned char)*p < 32 || (unsigned char)*p > 126)
             *p = '?';
@@ -133,7 +135,7 @@ int sim_find(struct sim_worker *w, const struct sim_warp *warp, uint32_t pc, uin
         slot = add_slot(run);
     const uint64_t times = slot ? ++slot->finding.times : 0;
     if (times >= TIMES_MOST)
-        __atomic_fetch_or(&run->muted[pc], 1u << kind, __ATOMIC_RELAXED);
+        mute(run, pc, kind);
     if (!slot || slot->block <= warp->block->linear) {
         pthread_mutex_unlock(&run->find_lock);
         return !run->collect;
@@ -294,8 +296,7 @@ void sim_find_left(struct sim_worker *w, const struct sim_warp *warp, uint32_t p
         if (slot->left && slot->left_count < SIM_LEFT_MOST)
             slot->left[slot->left_count++] = *left;
         if (++slot->finding.times >= TIMES_MOST)
-            __atomic_fetch_or(&run->muted[left->pc], 1u << SIM_FIND_UNINITIALISED,
-                              __ATOMIC_RELAXED);
+            mute(run, left->pc, SIM_FIND_UNINITIALISED);
     }
     pthread_mutex_unlock(&run->find_lock);
 }

@@ -518,6 +518,7 @@ struct sim_code_function {
 struct sim_kernel {
     struct sim_module *module;
     struct sim_function *function;
+    char title[121]; /* its name in the source, for messages */
     struct sim_arena arena;
     struct sim_insn *code;
     struct sim_where *where;

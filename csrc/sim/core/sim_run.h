@@ -249,6 +249,7 @@ struct sim_run {
     struct sim_found *found;
     uint64_t found_count, found_lost, found_order;
     uint32_t *muted; /* by instruction, a bit for each kind: found often enough */
+    int is_muted;    /* any of them */
     uint32_t found_capacity;
     struct sim_text *texts; /* of finished blocks, see sim_printf.c */
     uint32_t text_count, text_capacity;

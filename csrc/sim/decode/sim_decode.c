@@ -6,6 +6,7 @@
  * operand is therefore a byte offset, and no instruction checks the kind of its operands.
  */
 #include "sim_decode.h"
+#include "../../demangle.h"
 #include "../ptx/sim_parser.h"
 
 #include <stdio.h>
@@ -510,6 +511,7 @@ enum sim_status sim_decode_kernel(struct sim_module *module, struct sim_function
         sim_arena_free(&arena);
         return status;
     }
+    demangle_short(function->c_name, k->title, sizeof k->title);
     k->arena = arena;
     *kernel = k;
     return SIM_OK;

@@ -3,6 +3,7 @@
  * combine several rows. Knows no address and no control flow.
  */
 #include "sim_decode.h"
+#include "../../demangle.h"
 #include "../ptx/sim_parser.h"
 
 #include <stdio.h>
@@ -457,12 +458,13 @@ static enum sim_status function_address(struct sim_decoder *d, enum sim_type typ
     const struct sim_operand *o = d->s->operands;
     const struct sim_function *f = sim_module_function(d->module, o[1].name.text, o[1].name.length);
     uint32_t sources[4] = {0}, dst;
+    char name[121];
     enum sim_status status;
     if (f && f->is_entry)
         return sim_refuse(d,
-                          "the address of kernel '%.*s': kernels that launch kernels (dynamic "
+                          "the address of kernel '%s': kernels that launch kernels (dynamic "
                           "parallelism) are not simulated; launch it from Python",
-                          sim_shown(o[1].name), o[1].name.text);
+                          demangle_short(f->c_name, name, sizeof name));
     if (!f || !f->has_body || sim_types[type].bytes != 8)
         return sim_refuse(d, "the address of '%.*s', which is no function of this module",
                           sim_shown(o[1].name), o[1].name.text);

@@ -2,6 +2,7 @@
  * and appending instructions and extra operands to the kernel. Knows no instruction.
  */
 #include "sim_decode.h"
+#include "../../demangle.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,12 +11,13 @@
 
 static enum sim_status problem(struct sim_decoder *d, enum sim_status status, const char *format,
                                va_list list) {
-    char text[400];
+    char text[400], function[121], kernel[121];
     vsnprintf(text, sizeof text, format, list);
     return sim_fail(d->error, status, d->s ? d->s->line : 0, d->s ? d->s->column : 0,
                     "PTX line %u, column %u: %s (in %.120s, for kernel %.120s)",
                     d->s ? d->s->line : 0, d->s ? d->s->column : 0, text,
-                    d->f ? d->f->function->c_name : "?", d->kernel->function->c_name);
+                    d->f ? demangle_short(d->f->function->c_name, function, sizeof function) : "?",
+                    demangle_short(d->kernel->function->c_name, kernel, sizeof kernel));
 }
 
 enum sim_status sim_refuse(struct sim_decoder *d, const char *format, ...) {

@@ -6,7 +6,6 @@
 #include "sim_async.h"
 #include "sim_exec.h"
 #include "../observe/sim_observe.h"
-#include "../../demangle.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -570,9 +569,8 @@ static int bad_free(struct sim_worker *w, struct sim_warp *warp, uint32_t pc, ui
                     uint64_t address) {
     const struct sim_kernel *kernel = w->run->kernel;
     struct sim_heap_block block;
-    char name[40], line[48], where[100];
-    snprintf(where, sizeof where, "kernel %s at %s",
-             demangle(kernel->function->c_name, name, sizeof name),
+    char line[48], where[100];
+    snprintf(where, sizeof where, "kernel %.40s at %s", kernel->title,
              sim_where_text(kernel, pc, line, sizeof line));
     if (sim_heap_give(w->run->gpu, address, where))
         return 0;

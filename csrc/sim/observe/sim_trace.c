@@ -102,11 +102,11 @@ static enum sim_status check_request(const struct sim_run *run,
                             "block_index: block (%u, %u, %u) is outside the grid of kernel %.120s, "
                             "which has (%u, %u, %u) blocks",
                             request->block[0], request->block[1], request->block[2],
-                            run->kernel->function->c_name, grid[0], grid[1], grid[2]);
+                            run->kernel->title, grid[0], grid[1], grid[2]);
     if (request->warp < -1 || request->warp >= (int)run->warps_per_block)
         return sim_fail(error, SIM_ARGUMENT, 0, 0,
                         "warp: %d is not one of the %u warps, from 0, of a block of kernel %.120s",
-                        request->warp, run->warps_per_block, run->kernel->function->c_name);
+                        request->warp, run->warps_per_block, run->kernel->title);
     return SIM_OK;
 }
 

@@ -19,7 +19,7 @@ static void define_bytes(const struct sim_watch *s, unsigned bytes, const struct
     to->origin = undefined ? made->origin : to->origin;
 }
 
-/* Lanes in which any byte of any source is undefined. Notes the origin, and what was computed. */
+/* Lanes in which any source has an undefined byte; fills in the origin and the computed ones. */
 static uint32_t any_of(const struct sim_watch *s, const uint32_t *sources, int count,
                        struct made *made) {
     uint32_t any = 0;
