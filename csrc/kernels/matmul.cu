@@ -22,9 +22,9 @@
     TILING(8, 256, 128, 128, 8, 16, 128, 2, 2, 1, 2)  \
     TILING(9, 256, 128, 128, 16, 32, 64, 4, 2, 1, 2)  \
     TILING(10, 256, 128, 128, 16, 32, 64, 4, 2, 1, 2) \
-    TILING(10, 128, 64, 64, 32, 32, 64, 4, 2, 2, 2)   \
+    TILING(10, 128, 64, 64, 32, 32, 64, 4, 2, 2, 3)   \
     TILING(11, 256, 128, 128, 16, 32, 64, 4, 2, 1, 2) \
-    TILING(11, 128, 64, 64, 32, 32, 64, 4, 2, 2, 2)   \
+    TILING(11, 128, 64, 64, 32, 32, 64, 4, 2, 2, 3)   \
     TILING(11, 64, 64, 32, 16, 32, 32, 4, 4, 1, 8)
 // Tiles of float64 are at most 16 deep, for their shared memory.
 #define MATMUL_DEPTH(depth, item_bytes) ((item_bytes) == 8 && (depth) > 16 ? 16 : (depth))
@@ -344,7 +344,12 @@ __device__ void matmul_13(const T *a, const T *b, T *c, sum_of<T> *partials, uns
                           const matmul_plan &plan) {
     if (mode == MATMUL_DOTS)
         multiply_dots(a, b, c, partials, plan);
-    else if (mode == MATMUL_COLUMNS)
+    else if (mode == MATMUL_QUADS && (sizeof(T) == 2 || plan.n > 1))
+        multiply_quads<MATMUL_QUAD>(a, b, c, partials, plan);
+    else if (mode == MATMUL_QUADS) {
+        if constexpr (sizeof(T) > 2)
+            multiply_quads<1>(a, b, c, partials, plan);
+    } else if (mode == MATMUL_COLUMNS)
         multiply_columns(a, b, c, partials, plan);
     else if (mode == MATMUL_OUTER)
         multiply_outer(a, b, c, plan);
@@ -386,10 +391,10 @@ using type_float64 = float64;
                                                      unsigned(chunk), layers, cut_layers},         \
                                  plan);                                                            \
     }
-// Blocks of 256 threads have no registers left for elements of 2 bytes.
+// Blocks of 128 and 256 threads have no registers left for elements of 2 bytes.
 #define MATMUL_RESIDENT(number, threads, items)  \
-    (sizeof(type_##items) == 2 && threads == 256 \
-         ? 1                                     \
+    (sizeof(type_##items) == 2 && threads >= 128 \
+         ? 256 / threads                         \
          : tiling_of<number, threads, sum_of<type_##items>>::Resident)
 #define MATMUL_PATCH_KERNEL(threads, resident, op, items, same)                                   \
     extern "C" __global__ void __launch_bounds__(threads, resident)                               \
@@ -398,12 +403,13 @@ using type_float64 = float64;
             const __grid_constant__ matmul_plan plan) {                                           \
         matmul_12<threads>(a, b, c, partials, plan);                                              \
     }
-#define MATMUL_DOT_KERNELS(op, items, same)                                                   \
-    extern "C" __global__ void __launch_bounds__(THREADS) matmul_13_##op##_##items##_##same(  \
-        const type_##items *a, const type_##items *b, type_##items *c, type_##same *partials, \
-        uint64 mode, const __grid_constant__ matmul_plan plan) {                              \
-        wait_for_kernel_before();                                                             \
-        matmul_13(a, b, c, partials, static_cast<unsigned>(mode), plan);                      \
+#define MATMUL_DOT_KERNELS(op, items, same)                                                    \
+    extern "C" __global__ void __launch_bounds__(THREADS, sizeof(type_##items) == 8 ? 2 : 3)   \
+        matmul_13_##op##_##items##_##same(const type_##items *a, const type_##items *b,        \
+                                          type_##items *c, type_##same *partials, uint64 mode, \
+                                          const __grid_constant__ matmul_plan plan) {          \
+        wait_for_kernel_before();                                                              \
+        matmul_13(a, b, c, partials, static_cast<unsigned>(mode), plan);                       \
     }
 #define MATMUL_ANY_RUNGS(op, items, same)        \
     MATMUL_CHUNKS(11, 64, op, items, same)       \

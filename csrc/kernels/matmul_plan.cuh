@@ -8,7 +8,9 @@
 enum { MATMUL_AXES = 6 }; /* of a stack of products, merged */
 
 /* A launch of rung 13 has one of these modes. */
-enum matmul_mode { MATMUL_DOTS, MATMUL_COLUMNS, MATMUL_OUTER, MATMUL_JOIN };
+enum matmul_mode { MATMUL_DOTS, MATMUL_QUADS, MATMUL_COLUMNS, MATMUL_OUTER, MATMUL_JOIN };
+/* MATMUL_QUADS: rows and columns of a group of threads. */
+enum { MATMUL_QUAD = 4 };
 /* MATMUL_OUTER: steps of k at most, and a block's tile. */
 enum { MATMUL_OUTER_BITS = 5, MATMUL_OUTER_ROWS = 64, MATMUL_OUTER_COLUMNS = 128 };
 

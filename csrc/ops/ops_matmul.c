@@ -36,8 +36,9 @@ static const struct tiling tilings[] = {
 /* Speeds of the tilings above, in their order (TUNING.md M14). */
 static const struct speed {
     unsigned rate, alone; /* of its multiplications, in thousandths: many blocks; one alone */
-} speeds[] = {{1000, 500}, {1000, 500}, {993, 567}, {874, 559},
-              {890, 1785}, {810, 643},  {657, 269}};
+    unsigned steps;       /* of k that take as long as a tile's first layer and its results */
+} speeds[] = {{1000, 500, 33}, {1000, 500, 33}, {993, 567, 50}, {874, 559, 52},
+              {890, 1785, 29}, {810, 643, 52},  {657, 269, 25}};
 
 static unsigned shared_bytes(const struct tiling *tiling, size_t item_bytes) {
     const unsigned word = 16 / (unsigned)item_bytes; /* padding of a step of k: of a, or of both */
@@ -62,23 +63,26 @@ static uint64_t resident_of(const struct tiling *tiling, size_t item_bytes) {
     enum { THREADS = 256 };
     if (item_bytes == 8)
         return tiling->threads < THREADS ? THREADS / tiling->threads : 1;
-    return item_bytes == 2 && tiling->threads == THREADS ? 1 : tiling->resident;
+    return item_bytes == 2 && tiling->threads >= THREADS / 2 ? THREADS / tiling->threads
+                                                             : tiling->resident;
 }
 
 /* Estimated cycles: of the busiest multiprocessor's tiles, or of a block that few others run
  * beside. `rounds`: tiles of a multiprocessor; `turns`: of a block of those that run at once. */
 static double cost_of(const struct ops_queue *queue, const struct ops_choice *choice,
                       const struct tile_division *work, double rounds, double turns) {
-    enum { WORD = 16, THOUSAND = 1000 }; /* bytes; elements store rows that words do not fill */
+    enum { WORD = 16, THOUSAND = 1000, PERCENT = 100 };
     const struct tiling *tiling = work->tiling;
     const size_t item_bytes = dtype_size(choice->signature->items);
     const double rate = (double)ops_fixed(matmul, ladder_rate) / (item_bytes == 8 ? 2 : 1);
     const double joined = /* one after the other, of a tile */
         work->chunks ? (double)work->chunks / (double)(work->tiles - work->whole) : 0;
-    const uint64_t stores = work->plan.n * item_bytes % WORD ? 2 : 1;
     const uint64_t k = work->plan.chunk < work->plan.k ? work->plan.chunk : work->plan.k;
-    const double steps = (double)k + stores * ops_fixed(matmul, ladder_steps);
-    const double tile = tiling->rows * tiling->columns * steps / rate * THOUSAND;
+    const double steps = (double)k + speeds[tiling - tilings].steps;
+    const double elements = tiling->rung >= STREAM_K || work->plan.n * item_bytes % WORD == 0
+                                ? 1
+                                : ops_fixed(matmul, ladder_elements) / (double)PERCENT;
+    const double tile = tiling->rows * tiling->columns * steps * elements / rate * THOUSAND;
     const double full = rounds * tile / speeds[tiling - tilings].rate,
                  alone = turns * tile / speeds[tiling - tilings].alone;
     const double busy = ops_fixed(matmul, ladder_cycles) +

@@ -340,8 +340,11 @@ static void try_dots(const struct machine *machine, const struct matmul_plan *gi
     const uint64_t lanes = 1ull << lane_bits, outputs = plan->outputs;
     plan->lane_bits = lane_bits;
     plan->tiles = ceil_div(outputs << lane_bits, MATMUL_THREADS);
-    const bool vectors = plan->a_k == 1 && plan->b_k == 1;
-    const uint64_t unit = lanes * (vectors ? VECTOR / machine->item : 1);
+    const uint64_t wide = VECTOR / machine->item;
+    const bool vectors = plan->a_k == 1 && plan->b_k == 1 &&
+                         (plan->m == 1 || distance(plan->a_row) % wide == 0) &&
+                         (plan->n == 1 || distance(plan->b_column) % wide == 0);
+    const uint64_t unit = lanes * (vectors ? wide : 1);
     const uint64_t wanted =
         named ? named : (uint64_t)(aim * machine->multiprocessors / (double)plan->tiles);
     ops_matmul_cut(
@@ -364,12 +367,57 @@ static void try_dots(const struct machine *machine, const struct matmul_plan *gi
                          (ops_fixed(matmul, start_cycles) + loads * ops_fixed(matmul, load_cycles));
     const double threads = (double)outputs * (double)lanes * plan->slices;
     const double few = ops_fixed(matmul, threads) * machine->multiprocessors / threads;
+    const double single =
+        vectors || plan->a_k != 1 || plan->b_k != 1 ? 1 : ops_fixed(matmul, dot_elements) / 100.0;
     /* Warps share no loads. */
     const double read = lanes < WARP ? 0 : 2.0 * (double)outputs * (double)plan->k;
     const double cached = read * (double)machine->item /
                           (ops_fixed(matmul, cache_bytes_per_cycle) * machine->multiprocessors);
     way.cost = greater(greater(greater(busy, cached), waits),
-                       memory_cost(machine, plan) * greater(few, 1)) +
+                       memory_cost(machine, plan) * greater(few, single)) +
+               join_cost(machine, plan);
+    keep_cheaper(best, &way);
+}
+
+/* `lane_bits`: of a warp or of a block. */
+static void try_quads(const struct machine *machine, const struct matmul_plan *given,
+                      unsigned lane_bits, uint64_t named, double aim, struct matmul_way *best) {
+    /* Instructions of a step of k, and of a group's sums; bytes in flight of a thread of dots. */
+    enum { ISSUED = 67, OF_COLUMN = 25, SUMS = 64, DOTS_BYTES = 64, SCHEDULERS = 4 };
+    const bool is_swapped = given->m < given->n;
+    struct matmul_way way = {.rung = MATMUL_DOTS_RUNG,
+                             .mode = MATMUL_QUADS,
+                             .threads = MATMUL_THREADS,
+                             .plan = is_swapped ? ops_matmul_swapped(given) : *given};
+    struct matmul_plan *plan = &way.plan;
+    const bool is_column = plan->n == 1 && machine->item > 2;
+    const uint64_t lanes = 1ull << lane_bits, steps = is_column && machine->item == 4 ? 4 : 2;
+    const uint64_t down = ceil_div(plan->m, MATMUL_QUAD), products = ops_matmul_products(plan);
+    plan->lane_bits = lane_bits;
+    plan->across = ceil_div(plan->n, MATMUL_QUAD);
+    if (!products || down > (UINT32_MAX >> lane_bits) / plan->across)
+        return;
+    plan->tiles = ceil_div((down * plan->across) << lane_bits, MATMUL_THREADS);
+    const double quads = (double)(down * plan->across * products);
+    const uint64_t wanted =
+        (uint64_t)(aim * machine->multiprocessors / (double)(plan->tiles * products));
+    ops_matmul_cut(plan, named ? named : least(wanted, ceil_div(plan->k, 2 * steps * lanes)),
+                   lanes);
+    way.blocks = plan->tiles * plan->slices * products;
+    way.shared_bytes = (unsigned)(MATMUL_THREADS * machine->sum);
+    const double passes = (double)least(plan->m, MATMUL_QUAD) * wavefronts(plan->a_k) +
+                          (double)least(plan->n, MATMUL_QUAD) * wavefronts(plan->b_k);
+    const double issued = (is_column ? OF_COLUMN : ISSUED) / (double)SCHEDULERS;
+    const double busy = (quads * (double)plan->k / WARP * greater(passes, issued) +
+                         quads * (double)lanes * plan->slices / WARP * SUMS / SCHEDULERS) /
+                        machine->multiprocessors;
+    const double loads = (double)plan->chunk / (double)(steps * lanes) + 1;
+    const double waits = rounds_of(machine, (double)way.blocks, ops_fixed(matmul, blocks)) *
+                         (ops_fixed(matmul, start_cycles) + loads * ops_fixed(matmul, load_cycles));
+    const double threads = quads * (double)lanes * plan->slices *
+                           (double)(steps * MATMUL_QUAD * machine->item) / DOTS_BYTES;
+    const double few = ops_fixed(matmul, threads) * machine->multiprocessors / threads;
+    way.cost = greater(greater(busy, waits), memory_cost(machine, plan) * greater(few, 1)) +
                join_cost(machine, plan);
     keep_cheaper(best, &way);
 }
@@ -391,6 +439,10 @@ static void try_all_dots(const struct machine *machine, const struct ops_choice 
             try_dots(machine, plan, WARP_BITS, named, aim, best);
         if (mode == 0 || mode == 6)
             try_dots(machine, plan, bits_of(MATMUL_THREADS), named, aim, best);
+        if (mode == 0 || mode == 7)
+            try_quads(machine, plan, WARP_BITS, named, aim, best);
+        if (mode == 0 || mode == 8)
+            try_quads(machine, plan, bits_of(MATMUL_THREADS), named, aim, best);
     }
     if (mode == 0 || mode == 2)
         try_outer(machine, plan, best);

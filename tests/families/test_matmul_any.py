@@ -116,6 +116,28 @@ def test_every_shape_of_a_tile_matches_numpy(device, dtype, rng):
                 check(np.asarray(got).reshape(m, n), *views)
 
 
+@pytest.mark.parametrize("device", [kind for kind in kinds() if "cpu" not in str(kind)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_quads_of_any_shape_match_numpy(device, dtype, rng):
+    warps, blocks = {row["name"]: row["tried"] for row in _core.tunings("matmul")}["dot_mode"][-2:]
+    for (m, k, n), turned in itertools.product(
+        ((4, 64, 4), (1, 513, 1), (33, 63, 1), (2, 700, 9), (7, 1, 5)), (False, True)
+    ):
+        stored = [rng.standard_normal((2, *shape)).astype(dtype) for shape in ((m, k), (k, n))]
+        if turned:
+            stored = [np.ascontiguousarray(each.swapaxes(1, 2)) for each in stored]
+        views = [each.swapaxes(1, 2) if turned else each for each in stored]
+        numbers = matmul._numbers(*(x for v in views for x in (v.shape, matmul._in_items(v))))
+        problem = replace(
+            matmul.matmul_problem(*(v[0] for v in views)),
+            inputs=tuple(stored), numbers=numbers, shape=(2, m, n),
+        )  # fmt: skip
+        bench = _core.Workbench(with_output(problem), device=device)
+        for mode, slices in itertools.product((warps, blocks), (1, 4)):
+            got = bench.run(13, tuning={"dot_mode": mode, "dot_slices": slices})
+            check(np.asarray(got).reshape(2, m, n), *views)
+
+
 @needs_sim
 def test_slices_are_added_without_a_race(rng):
     for a, b in (((33, 4099), (4099, 35)), ((7001,), (7001, 70)), ((20000,), (20000,))):

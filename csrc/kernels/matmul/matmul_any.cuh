@@ -22,11 +22,6 @@ template <class T> struct dot_vector {
     __device__ void load(const T *row, uint64 at) {
         all = *reinterpret_cast<const uint4 *>(row + at * WIDE<T>);
     }
-    __device__ void load_items(const T *row, uint64 at) {
-#pragma unroll
-        for (unsigned i = 0; i < WIDE<T>; i++)
-            items[i] = row[at * WIDE<T> + i];
-    }
     __device__ sum_of<T> times(const dot_vector &other) const {
         sum_of<T> sum = widened(items[0]) * widened(other.items[0]);
 #pragma unroll
@@ -36,8 +31,7 @@ template <class T> struct dot_vector {
     }
 };
 constexpr unsigned DOTS_IN_FLIGHT = 4;
-// `Aligned`: y, too, is aligned for vectors.
-template <bool Aligned, class T>
+template <class T>
 __device__ sum_of<T> dot_vectors(const T *x, const T *y, uint64 count, unsigned lane,
                                  unsigned lanes) {
     sum_of<T> sums[DOTS_IN_FLIGHT] = {};
@@ -47,10 +41,7 @@ __device__ sum_of<T> dot_vectors(const T *x, const T *y, uint64 count, unsigned 
 #pragma unroll
         for (unsigned i = 0; i < DOTS_IN_FLIGHT; i++) {
             left[i].load(x, at + i * lanes);
-            if (Aligned)
-                right[i].load(y, at + i * lanes);
-            else
-                right[i].load_items(y, at + i * lanes);
+            right[i].load(y, at + i * lanes);
         }
 #pragma unroll
         for (unsigned i = 0; i < DOTS_IN_FLIGHT; i++)
@@ -59,10 +50,7 @@ __device__ sum_of<T> dot_vectors(const T *x, const T *y, uint64 count, unsigned 
     for (; at < count; at += lanes) {
         dot_vector<T> left, right;
         left.load(x, at);
-        if (Aligned)
-            right.load(y, at);
-        else
-            right.load_items(y, at);
+        right.load(y, at);
         sums[0] += left.times(right);
     }
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
@@ -90,15 +78,13 @@ __device__ sum_of<T> dot_items(const T *x, const T *y, int64 x_by, int64 y_by, u
            ((sums[4] + sums[5]) + (sums[6] + sums[7]));
 }
 
-// Contiguous x and y; vectors begin where those of x are aligned.
+// Contiguous x and y, which are as far from an aligned vector.
 template <class T>
 __device__ sum_of<T> dot_rows(const T *x, const T *y, uint64 count, unsigned lane, unsigned lanes) {
     const uint64 before = (0 - reinterpret_cast<uint64>(x)) % sizeof(uint4) / sizeof(T),
                  head = before < count ? before : count, vectors = (count - head) / WIDE<T>,
                  done = head + vectors * WIDE<T>;
-    sum_of<T> sum = reinterpret_cast<uint64>(y + head) % sizeof(uint4) == 0
-                        ? dot_vectors<true>(x + head, y + head, vectors, lane, lanes)
-                        : dot_vectors<false>(x + head, y + head, vectors, lane, lanes);
+    sum_of<T> sum = dot_vectors(x + head, y + head, vectors, lane, lanes);
     for (uint64 at = lane; at < head; at += lanes)
         sum += widened(x[at]) * widened(y[at]);
     for (uint64 at = done + lane; at < count; at += lanes)
@@ -133,8 +119,9 @@ __device__ void multiply_dots(const T *a, const T *b, T *c, sum_of<T> *partials,
         const T *x = from.a + row * plan.a_row + part.first * plan.a_k;
         const T *y = from.b + column * plan.b_column + part.first * plan.b_k;
         const uint64 count = part.end > part.first ? part.end - part.first : 0;
-        if (plan.a_k == 1 && plan.b_k == 1) // x has the rows of a matrix, or y
-            sum = dot_rows(plan.m == 1 ? y : x, plan.m == 1 ? x : y, count, lane, lanes);
+        const uint64 apart = reinterpret_cast<uint64>(x) - reinterpret_cast<uint64>(y);
+        if (plan.a_k == 1 && plan.b_k == 1 && apart % sizeof(uint4) == 0)
+            sum = dot_rows(x, y, count, lane, lanes);
         else
             sum = dot_items(x, y, plan.a_k, plan.b_k, count, lane, lanes);
     }
@@ -151,6 +138,114 @@ __device__ void multiply_dots(const T *a, const T *b, T *c, sum_of<T> *partials,
     }
     if (inside && lane == 0)
         store_sum<T>(sum, c, partials, plan, part, row, column);
+}
+
+// --- quads: 2^lane_bits threads, a warp or a block, add the products of QUAD rows and QUAD
+// columns, or of one column where there is no other, which share their loads
+
+// Adds steps of k, `x_by` and `y_by` elements apart; the pointers go on to the next ones. `count`:
+// of those that exist.
+template <bool Whole, unsigned Steps, unsigned Columns, class T>
+__device__ void add_quads(sum_of<T> *sums, const T *(&x)[MATMUL_QUAD], const T *(&y)[Columns],
+                          int64 x_by, int64 y_by, unsigned count) {
+    constexpr unsigned Rows = MATMUL_QUAD;
+    T left[Steps][Rows], right[Steps][Columns];
+#pragma unroll
+    for (unsigned i = 0; i < Steps; i++) {
+#pragma unroll
+        for (unsigned r = 0; r < Rows; r++) {
+            left[i][r] = Whole ? *x[r] : load_if(i < count, x[r]);
+            x[r] += x_by;
+        }
+#pragma unroll
+        for (unsigned j = 0; j < Columns; j++) {
+            right[i][j] = Whole ? *y[j] : load_if(i < count, y[j]);
+            y[j] += y_by;
+        }
+    }
+#pragma unroll
+    for (unsigned i = 0; i < Steps; i++)
+#pragma unroll
+        for (unsigned r = 0; r < Rows; r++)
+#pragma unroll
+            for (unsigned j = 0; j < Columns; j++)
+                sums[r * Columns + j] += widened(left[i][r]) * widened(right[i][j]);
+}
+
+// Adds a warp's 2^Bits sums: half of the lanes keep half of the sums, and so on; then all lanes of
+// a sum, 32 / 2^Bits adjacent ones, have parts of it.
+template <unsigned Bits, class S> __device__ S join_lanes(S *sums) {
+    constexpr unsigned Most = 1u << Bits >> 1;
+#pragma unroll
+    for (unsigned bit = 0; bit < Bits; bit++)
+#pragma unroll
+        for (unsigned i = 0; i < Most; i++)
+            if (const unsigned half = Most >> bit; i < half) {
+                const unsigned other = 16u >> bit;
+                const bool upper = threadIdx.x & other;
+                const S sent = upper ? sums[i] : sums[i + half];
+                sums[i] = (upper ? sums[i + half] : sums[i]) + __shfl_xor_sync(~0u, sent, other);
+            }
+    S sum = sums[0];
+#pragma unroll
+    for (unsigned other = 16 >> Bits; other; other /= 2)
+        sum += __shfl_xor_sync(~0u, sum, other);
+    return sum;
+}
+
+// Rows and columns beyond the last repeat it.
+template <unsigned Columns, class T>
+__device__ void multiply_quads(const T *a, const T *b, T *c, sum_of<T> *partials,
+                               const matmul_plan &plan) {
+    using S = sum_of<T>;
+    constexpr unsigned Rows = MATMUL_QUAD, Outputs = Rows * Columns, Bits = Columns == 1 ? 2 : 4;
+    constexpr unsigned Steps = Columns == 1 && sizeof(T) < 8 ? 4 : 2;
+    static_assert(Outputs == 1u << Bits, "the lanes divide the outputs");
+    const unsigned lanes = 1u << plan.lane_bits, lane = threadIdx.x & (lanes - 1);
+    const block_part part = block_part_of(plan);
+    const unsigned quad = (part.tile * THREADS + threadIdx.x) >> plan.lane_bits;
+    const unsigned across = static_cast<unsigned>(plan.across), down = quad / across;
+    const uint64 row = uint64(down) * Rows, column = uint64(quad - down * across) * Columns;
+    const bool inside = row < plan.m;
+    const operands<T> from = operands_of(a, b, plan, part.product);
+    const T *x[Rows], *y[Columns];
+    const uint64 first = part.first + lane;
+#pragma unroll
+    for (unsigned r = 0; r < Rows; r++)
+        x[r] = from.a + min(uint64(row + r), uint64(plan.m - 1)) * plan.a_row + first * plan.a_k;
+#pragma unroll
+    for (unsigned j = 0; j < Columns; j++)
+        y[j] =
+            from.b + min(uint64(column + j), uint64(plan.n - 1)) * plan.b_column + first * plan.b_k;
+    S sums[Outputs] = {};
+    if (inside && part.end > first) {
+        const int64 x_by = lanes * plan.a_k, y_by = lanes * plan.b_k;
+        uint64 steps = (part.end - first - 1) / lanes + 1;
+        if constexpr (Columns == 1) // the loads wait for no comparisons
+#pragma unroll 1
+            for (; steps >= Steps; steps -= Steps)
+                add_quads<true, Steps, Columns>(sums, x, y, x_by, y_by, Steps);
+#pragma unroll 1
+        for (; steps; steps -= min(steps, uint64(Steps)))
+            add_quads<false, Steps, Columns>(sums, x, y, x_by, y_by, min(steps, uint64(Steps)));
+    }
+    S sum = join_lanes<Bits>(sums);
+    unsigned at = threadIdx.x % 32;
+    if (lanes > 32) { // the whole block
+        S *shared = shared_memory<S>();
+        shared[threadIdx.x] = sum;
+        __syncthreads();
+        at = threadIdx.x;
+        sum = 0;
+        if (at < 32)
+            for (unsigned warp = 0; warp < THREADS / 32; warp++)
+                sum += shared[warp * 32 + at];
+    }
+    const unsigned output = at >> (5 - Bits);
+    const uint64 to_row = row + output / Columns, to_column = column + output % Columns;
+    if (inside && output < Outputs && at % (32 / Outputs) == 0 && to_row < plan.m &&
+        to_column < plan.n)
+        store_sum<T>(sum, c, partials, plan, part, to_row, to_column);
 }
 
 // --- columns: one column of b, and rows of a that are adjacent in memory. A thread has WIDE rows,

@@ -115,45 +115,78 @@ __device__ unit unit_of(const matmul_plan &plan, const chunks<T> &cut, const til
     return found;
 }
 
-// Stores a warp's sums by runs of rows, through its part of `area`: by words if rows are aligned.
-template <class Tiling, class S, class U>
-__device__ void store_runs(const outputs<Tiling, S> &mine, S *area, U *c, corner tile, uint64 m,
-                           uint64 n, unsigned thread) {
-    constexpr unsigned Wide = WIDE<S>, Columns = Tiling::WarpColumns, Pitch = Columns + Wide;
+// The shift of a staged row's elements: every other word of rows by 4 words, against bank
+// conflicts.
+template <class S> __device__ inline unsigned shift_of(unsigned line) { return (line & WIDE<S>)*4; }
+
+// Stores `lines` rows that a warp has staged, `left` elements of each: words of aligned rows.
+template <unsigned Columns, class S, class U>
+__device__ void store_lines(const S *staged, U *c, uint64 n, unsigned lines, unsigned left,
+                            unsigned lane) {
+    constexpr unsigned Wide = WIDE<S>, Across = Columns / Wide, AtOnce = 32 / Across;
     struct __align__(Wide * sizeof(U)) run_word {
         U items[Wide];
     };
-    const unsigned row = mine.row / Tiling::WarpRows * Tiling::WarpRows;
-    const unsigned column = mine.column / Columns * Columns, lane = thread % 32;
-    const bool words = n % Wide == 0 && reinterpret_cast<uint64>(c) % sizeof(run_word) == 0;
-    const unsigned wide = words ? Wide : 1;
-    const uint64 first = tile.row + row, left = beyond(n, tile.column + column);
-    S *own = area + thread / 32 * (Tiling::Down * Pitch);
-    S *to = own + (mine.row - row) / Wide * Pitch + mine.column - column;
-    c += first * n + tile.column + column;
-#pragma unroll
-    for (unsigned i = 0; i < mine.Rows; i++) {
-        if (i)
-            __syncwarp();
-#pragma unroll
-        for (unsigned j = 0; j < mine.Columns; j += Wide)
-            *reinterpret_cast<word<S> *>(to + j / Wide * mine.ColumnStep) =
-                *reinterpret_cast<const word<S> *>(&mine.sums[i][j]);
-        __syncwarp();
-        for (unsigned at = lane * wide; at < Tiling::Down * Columns; at += 32 * wide) {
-            const unsigned x = at % Columns, y = at / Columns;
-            const unsigned down = i / Wide * mine.RowStep + y * Wide + i % Wide;
-            if (first + down >= m || x >= left)
-                continue;
-            if (words) {
+    if (n % Wide == 0 && reinterpret_cast<uint64>(c) % sizeof(run_word) == 0) {
+        const unsigned x = lane % Across * Wide;
+        U *to = c + lane / Across * n + x;
+        if (x < left)
+#pragma unroll 1
+            for (unsigned y = lane / Across; y < lines; y += AtOnce) {
+                const word<S> sums =
+                    *reinterpret_cast<const word<S> *>(staged + y * Columns + (x ^ shift_of<S>(y)));
                 run_word all;
 #pragma unroll
                 for (unsigned each = 0; each < Wide; each++)
-                    all.items[each] = rounded<U>(own[y * Pitch + x + each]);
-                *reinterpret_cast<run_word *>(c + down * n + x) = all;
-            } else
-                c[down * n + x] = rounded<U>(own[y * Pitch + x]);
+                    all.items[each] = rounded<U>(sums.items[each]);
+                *reinterpret_cast<run_word *>(to) = all;
+                to += AtOnce * n;
+            }
+    } else {
+        U *to = c + lane;
+#pragma unroll 1
+        for (unsigned y = 0; y < lines; y += Wide) {
+            const unsigned shifted = lane ^ shift_of<S>(y);
+#pragma unroll
+            for (unsigned i = 0; i < Wide; i++) {
+#pragma unroll
+                for (unsigned x = 0; x < Columns; x += 32)
+                    if (y + i < lines && x + lane < left)
+                        to[x] = rounded<U>(staged[i * Columns + x + shifted]);
+                to += n;
+            }
+            staged += Wide * Columns;
         }
+    }
+}
+
+// Stores a warp's sums by runs of rows. `area` stages a word of rows of each lane at a time.
+template <class Tiling, class S, class U>
+__device__ void store_runs(const outputs<Tiling, S> &mine, S *area, U *c, corner tile, uint64 m,
+                           uint64 n, unsigned thread) {
+    constexpr unsigned Wide = WIDE<S>, Columns = Tiling::WarpColumns, Lines = mine.RowStep;
+    const unsigned row = mine.row / Tiling::WarpRows * Tiling::WarpRows, line = mine.row - row;
+    const unsigned column = mine.column / Columns * Columns;
+    const unsigned down = min(beyond(m, tile.row + row), uint64(Tiling::WarpRows));
+    const unsigned left = min(beyond(n, tile.column + column), uint64(Columns));
+    S *const own = area + thread / 32 * (Lines * Columns);
+    c += (tile.row + row) * n + tile.column + column;
+#pragma unroll
+    for (unsigned part = 0; part < mine.RowWords; part++) {
+        if (part)
+            __syncwarp();
+#pragma unroll
+        for (unsigned i = 0; i < Wide; i++)
+#pragma unroll
+            for (unsigned j = 0; j < mine.ColumnWords; j++)
+                *reinterpret_cast<word<S> *>(
+                    own + (line + i) * Columns +
+                    ((mine.column - column + j * mine.ColumnStep) ^ shift_of<S>(line))) =
+                    *reinterpret_cast<const word<S> *>(&mine.sums[part * Wide + i][j * Wide]);
+        __syncwarp();
+        if (down > part * Lines)
+            store_lines<Columns>(own, c, n, min(down - part * Lines, Lines), left, thread % 32);
+        c += Lines * n;
     }
 }
 
@@ -200,7 +233,6 @@ __device__ void matmul_chunks(const T *a, const T *b, T *c, const chunks<sum_of<
     using S = sum_of<T>;
     constexpr unsigned SliceThreads = Tiling::SliceThreads;
     S *ring = shared_memory<S>();
-    wait_for_kernel_before();
 #pragma unroll 1
     for (unsigned turn = 0; turn < 2; turn++) {
         const unsigned thread = opaque_copy(threadIdx.x);
@@ -214,6 +246,7 @@ __device__ void matmul_chunks(const T *a, const T *b, T *c, const chunks<sum_of<
                            {from.b + work.tile.column * plan.b_column + work.first * plan.b_k,
                             plan.b_column, plan.b_k, plan.n - work.tile.column,
                             ring + Tiling::Depth * Loader::Pitch, thread}};
+            wait_for_kernel_before();
             multiply_tiles(mine, next, work.count, ring, thread);
             if (Tiling::Slices > 1)
                 add_slices<Tiling>(mine, ring, thread / SliceThreads, thread % SliceThreads);

@@ -139,11 +139,27 @@ template <unsigned Side, unsigned Depth, unsigned Threads, class T> struct side_
                     load_if(each < count, at + each, kept[each]);
         }
     }
-    __device__ void copy_item(address to, const T *at, bool there, T *kept) const {
-        if constexpr (!Converts)
-            copy_part<T>(to, at, there ? sizeof(T) : 0);
-        else
-            *kept = load_if(there, at);
+    // Copies the next 8 steps of k, of which `turns` has the bits of the turns that exist; the
+    // others are zeros.
+    __device__ void copy_group(address to, unsigned turns, T *kept) {
+        const T *at = from;
+#pragma unroll
+        for (unsigned i = 0; i < Turns; i++) {
+            if constexpr (!Converts)
+                copy_part<T>(to, at, turns >> i & 1 ? sizeof(T) : 0);
+            else
+                kept[i] = load_if(turns >> i & 1, at);
+            at += step;
+            to += slot_step;
+        }
+        from += Group * k_by;
+    }
+    __device__ void store_group(address to, const T *kept) const {
+#pragma unroll
+        for (unsigned i = 0; i < Turns; i++) {
+            *matmul::at<S>(to) = widened(kept[i]);
+            to += slot_step;
+        }
     }
     __device__ static void store_word(address to, const T *kept) {
         word<S> all;
@@ -165,15 +181,7 @@ template <unsigned Side, unsigned Depth, unsigned Threads, class T> struct side_
         }
 #pragma unroll
         for (unsigned group = 0; group < Groups; group++) {
-            const T *at = from;
-            address turn_to = to;
-#pragma unroll
-            for (unsigned i = 0; i < Turns; i++) {
-                copy_item(turn_to, at, inside >> i & 1, items + (Converts ? group * Turns + i : 0));
-                at += step;
-                turn_to += slot_step;
-            }
-            from += Group * k_by;
+            copy_group(to, inside, items + (Converts ? group * Turns : 0));
             to += Group * Pitch * sizeof(S);
         }
     }
@@ -189,12 +197,7 @@ template <unsigned Side, unsigned Depth, unsigned Threads, class T> struct side_
             }
 #pragma unroll
             for (unsigned group = 0; group < Groups; group++) {
-                address turn_to = to;
-#pragma unroll
-                for (unsigned i = 0; i < Turns; i++) {
-                    *matmul::at<S>(turn_to) = widened(items[group * Turns + i]);
-                    turn_to += slot_step;
-                }
+                store_group(to, items + group * Turns);
                 to += Group * Pitch * sizeof(S);
             }
         }
@@ -218,19 +221,18 @@ template <unsigned Side, unsigned Depth, unsigned Threads, class T> struct side_
             }
             return;
         }
+        T all[Converts ? Turns : 1];
 #pragma unroll 1
         for (unsigned group = 0; group < Groups; group++) {
-            const T *at = from;
-#pragma unroll 1
-            for (unsigned i = 0; i < Turns; i++) {
-                const unsigned own = along_k ? depth : depth + i * (Threads / Side);
-                copy_item(to + i * slot_step, at, own >= missing && (inside >> i & 1), kept);
-                if constexpr (Converts)
-                    *matmul::at<S>(to + i * slot_step) = widened(*kept);
-                at += step;
+            unsigned turns = inside;
+            if (depth < missing) { // steps of k that do not exist
+                const unsigned skipped = (missing - depth - 1) / (Threads / Side) + 1;
+                turns = along_k ? 0 : turns >> skipped << skipped;
             }
+            copy_group(to, turns, all);
+            if constexpr (Converts)
+                store_group(to, all);
             depth += Group;
-            from += Group * k_by;
             to += Group * Pitch * sizeof(S);
         }
     }
