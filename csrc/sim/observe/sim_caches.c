@@ -469,7 +469,7 @@ static void write_through(struct sim_caches *c, struct multiprocessor *m, struct
     if (l1->sets && c->stores_stay) {
         uint32_t dropped;
         if (at == SIZE_MAX) {
-            at = cache_take(l1, e->line, &dropped);
+            at = cache_add(l1, e->line, &dropped);
             l1->asked[at] = (m->now - m->live) << 2; /* nothing is on its way */
         }
         l1->states[at] |= e->sectors;
@@ -495,6 +495,13 @@ static enum level replay_line(struct sim_caches *c, struct multiprocessor *m,
     }
 }
 
+/* Fetches what the request after the next one needs of L2: the host waits for it otherwise. */
+static void expect(const struct sim_caches *c, const struct multiprocessor *m) {
+    const uint32_t next = (m->turn + 1) % m->live;
+    for (uint32_t part = 0; part < c->parts && m->warps[next].at < m->warps[next].end; part++)
+        cache_expect(&c->l2[part], m->warps[next].at->line);
+}
+
 /* One request of the multiprocessor's next warp. */
 static void step(struct sim_caches *c, struct multiprocessor *m) {
     struct cursor *warp = &m->warps[m->turn];
@@ -502,6 +509,7 @@ static void step(struct sim_caches *c, struct multiprocessor *m) {
     enum level level = IN_L1;
     uint32_t banks[4] = {0}, most = 0;
     m->now++;
+    expect(c, m);
     do {
         const uint32_t lines = ++banks[(warp->at->line + c->base) & 3];
         most = lines > most ? lines : most;
