@@ -618,3 +618,36 @@ def test_cpu_results_do_not_depend_on_the_threads():
     """
     for threads in ("1", "2", "5"):
         run_python(code, OMP_NUM_THREADS=threads)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i2", "f4", "f8", "c16"])
+def test_patches_that_the_cpu_stores_one_by_one(rng, dtype):
+    """Matrices of any sides around those of patches, vectors and blocks, at any pitch."""
+    size = np.dtype(dtype).itemsize
+    sides = sorted(
+        {1, 2, 3, *(side // size + k for side in (16, 64, 256, 1024) for k in (-1, 0, 1))}
+    )
+    for rows in (side for side in sides if side > 0):
+        for columns in (side for side in [*sides, 300] if side > 0):
+            pitch = columns + int(rng.choice([0, 1, 512 // size - columns % (512 // size)]))
+            array = bytes_of(rng, dtype, (rows, pitch))[:, :columns]
+            got = gpuopt.transpose(array, device="cpu")
+            assert np.array_equal(got.view("u1"), np.ascontiguousarray(array.T).view("u1")), (
+                rows, columns, pitch)  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f4", "f8", "c16"])
+def test_tiny_matrices_that_are_far_apart(rng, dtype):
+    for rows, columns in ((2, 2), (2, 7), (5, 3), (8, 8), (3, 21), (16, 4), (7, 9)):
+        for apart in (columns, columns + 3, 64, 512):
+            array = bytes_of(rng, dtype, (90, rows, apart))[:, :, :columns]
+            for axes in ((0, 2, 1), (2, 0, 1), (2, 1, 0)):
+                got = gpuopt.transpose(array, axes=axes, device="cpu")
+                want = np.ascontiguousarray(array.transpose(axes))
+                assert np.array_equal(got.view("u1"), want.view("u1")), (rows, columns, apart, axes)
+
+
+def test_matrices_of_wide_elements_larger_than_caches(rng):
+    for rows, columns in ((65, 4100), (300, 900), (1030, 260)):
+        array = rng.random((rows, columns)) + 1j * rng.random((rows, columns))
+        assert np.array_equal(gpuopt.transpose(array, device="cpu"), array.T)

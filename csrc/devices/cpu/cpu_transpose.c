@@ -34,6 +34,7 @@ enum {
     ITEMS_PER_NS = 2,     /* or this many elements, if that is faster */
     TINY = 64,            /* elements of a tiny matrix, at most; */
     TINY_ROW = 16,        /* tiny matrices in a row, at least; */
+    TINY_APART = 512,     /* bytes from one to the next, less than; */
     TINY_BYTES = 8192,
     ALIASED = 512,     /* rows a multiple of this apart share few sets of the first-level cache */
     FEW_ROWS = 4,      /* fewer do not repay the padding to a patch; */
@@ -42,6 +43,9 @@ enum {
     BLOCK = 1024,      /* bytes of both sides of a block: as many pages as the TLB holds */
     LONGER = 4,        /* times, rows of a block that is stored without a buffer, */
     APART_BYTES = 1 << 20, /* if the array is not in the second-level cache */
+    FLAT = 1024,           /* bytes of output rows that need no buffer wherever they begin, */
+    FLAT_WIDE = 4 * WIDE,  /* and of input rows that are turned at a time then */
+    FAR_BYTES = 1 << 22,   /* of a matrix from which on elements of 16 bytes go column by column */
 };
 
 struct item16 {
@@ -293,6 +297,7 @@ struct blocks {
     uint64_t at_once;            /* and in one pass, if tiny */
     bool stream;
     bool direct; /* without the buffer: elements are patches, and rows apart in the cache */
+    bool flat;   /* without the buffer: patches are stored one by one (TUNING.md C17) */
     bool narrow; /* no whole patch in a matrix, and rows shorter than a line */
     /* Columns of a matrix, after which those of the next follow, fold_step later in the output. */
     uint64_t fold, fold_step;
@@ -378,7 +383,19 @@ static void turn_tile(turn_function *turn, const char *in, const char *end, uint
         in_row = WIDE;
         rows = side;
     }
-    turn(in, in_row, rows, columns, buffer);
+    turn(in, in_row, rows, columns, buffer, TALL);
+}
+
+/* Patch by patch, to the output's rows. */
+static void turn_flat(const struct blocks *blocks, const struct submatrix *block) {
+    const uint64_t size = blocks->turner->mover.size, step = FLAT_WIDE / size;
+    const uint64_t in_row = block->in_pitch * size, out_row = block->out_pitch * size;
+    const char *in = (const char *)block->in + block->top * in_row;
+    char *out = (char *)block->out + block->top * size;
+    for (uint64_t left = block->left; left < block->right; left += step)
+        blocks->turner->turn[cpu_isa()](in + left * size, in_row, block->bottom - block->top,
+                                        min_u64(step, block->right - left), out + left * out_row,
+                                        out_row);
 }
 
 /* Tile by tile, along the rows of the input. */
@@ -430,7 +447,8 @@ static void turn_square(turn_function *turn, const char *in, uint64_t pitch, uin
                         uint64_t columns, uint64_t size, char *buffer) {
     const uint64_t wide = WIDE / size;
     for (uint64_t left = 0; left < columns; left += wide)
-        turn(in + left * size, pitch, rows, min_u64(wide, columns - left), buffer + left * TALL);
+        turn(in + left * size, pitch, rows, min_u64(wide, columns - left), buffer + left * TALL,
+             TALL);
 }
 
 static void square_task(const void *state, uint64_t task, struct cpu_worker *worker) {
@@ -451,7 +469,7 @@ static void square_task(const void *state, uint64_t task, struct cpu_worker *wor
         turn_square(turn, a, pitch, rows, columns, size, upper);
         for (uint64_t row = 0; row < rows && a != b; row += wide) {
             const uint64_t count = min_u64(wide, rows - row);
-            turn(b + row * size, pitch, columns, count, strip);
+            turn(b + row * size, pitch, columns, count, strip, TALL);
             for (uint64_t r = 0; r < count; r++)
                 memcpy(a + (row + r) * pitch, strip + r * TALL, columns * size);
         }
@@ -495,6 +513,8 @@ static void block_task(const void *state, uint64_t task, struct cpu_worker *work
         block.right = min_u64(block.left + blocks->wide, plan->columns);
         if (blocks->mesh)
             mesh_block(blocks, &block);
+        else if (blocks->flat)
+            turn_flat(blocks, &block);
         else if (blocks->narrow || blocks->direct)
             blocks->turner->mover.move(&block);
         else
@@ -538,16 +558,20 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
     plan = blocks.call.plan;
     const uint64_t rows = plan->rows, columns = plan->columns;
     blocks.stream = cpu_streams(plan->items * size);
+    blocks.narrow = rows * size < HOST_LINE &&
+                    (size == PATCH_SIDE || rows < (size <= 2 ? FEW_BYTE_ROWS : FEW_ROWS) ||
+                     max_u64(rows, columns) * size < PATCH_SIDE);
     blocks.direct = size == PATCH_SIDE && !blocks.stream && plan->in_pitch * size % ALIASED;
-    const bool apart = plan->items * size >= APART_BYTES && rows >= LONGER * side;
+    blocks.flat = !blocks.narrow && !blocks.stream && !blocks.fold_step &&
+                  min_u64(rows, columns) * size >= PATCH_SIDE &&
+                  (rows * size <= FLAT || plan->out_pitch * size % ALIASED) &&
+                  (!blocks.direct || rows * columns * size < FAR_BYTES);
+    const bool apart = plan->items * size >= APART_BYTES && rows > side;
     const uint64_t longer = blocks.direct && apart ? LONGER : 1;
     blocks.wide = side * (side / min_u64(side, rows)) / longer;
     blocks.tall = side * (side / min_u64(side, columns)) * longer;
     blocks.across = (columns - 1) / blocks.wide + 1;
     blocks.first = blocks.tall + (skew % size ? 0 : (HOST_LINE - skew) % HOST_LINE / size);
-    blocks.narrow = rows * size < HOST_LINE &&
-                    (size == PATCH_SIDE || rows < (size <= 2 ? FEW_BYTE_ROWS : FEW_ROWS) ||
-                     max_u64(rows, columns) * size < PATCH_SIDE);
     /* For wider elements, and for more planes, the loops over elements are as fast. */
     if (columns > 1 && columns <= PLANES && columns * size <= PATCH_SIDE &&
         plan->in_pitch == columns && rows * size >= HOST_LINE)
@@ -562,7 +586,7 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
     blocks.together = blocks.a_matrix > 1 ? 1 : max_u64(1, TASK_BYTES / (rows * columns * size));
     const uint64_t tasks = ceil_div(blocks.call.matrices, blocks.together) * blocks.a_matrix;
     if (rows * columns <= TINY && plan->grid_axes && !blocks.fold_step &&
-        plan->axes[0].extent >= TINY_ROW) {
+        plan->axes[0].extent >= TINY_ROW && plan->axes[0].in * size < TINY_APART) {
         blocks.at_once = TINY_BYTES / (rows * columns * size);
         return cpu_team_run(device, threads, tasks, many_task, &blocks);
     }

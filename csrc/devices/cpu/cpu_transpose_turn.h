@@ -25,67 +25,70 @@ typedef __m512i vector_64;
 #define GATHER_64(at, next)                                         \
     _mm512_inserti64x4(_mm512_castsi256_si512(GATHER_32(at, next)), \
                        GATHER_32((at) + 2 * (next), next), 1)
-#define PATCH(isa, target, bytes, prefix, here, bits)                                    \
-    target CPU_INLINE void patch_##bits##_##isa(const char *in, size_t row, char *out) { \
-        enum { N = 128 / bits, ROUNDS = N == 16 ? 4 : N == 8 ? 3 : N == 4 ? 2 : 1 };     \
-        vector_##bytes a[N], b[N];                                                       \
-        for (int i = 0; i < N; i++)                                                      \
-            a[i] = GATHER_##bytes(in + (size_t)i * row, N * row);                        \
-        for (int round = 0; round < ROUNDS; round++) {                                   \
-            for (int i = 0; i < N / 2; i++) {                                            \
-                b[2 * i] = prefix##_unpacklo_epi##bits(a[i], a[i + N / 2]);              \
-                b[2 * i + 1] = prefix##_unpackhi_epi##bits(a[i], a[i + N / 2]);          \
-            }                                                                            \
-            for (int i = 0; i < N; i++)                                                  \
-                a[i] = b[i];                                                             \
-        }                                                                                \
-        for (int i = 0; i < N; i++)                                                      \
-            memcpy(out + i * TALL, &a[i], bytes);                                        \
+#define PATCH(isa, target, bytes, prefix, here, bits)                                  \
+    target CPU_INLINE void patch_##bits##_##isa(const char *in, size_t row, char *out, \
+                                                size_t out_row) {                      \
+        enum { N = 128 / bits, ROUNDS = N == 16 ? 4 : N == 8 ? 3 : N == 4 ? 2 : 1 };   \
+        vector_##bytes a[N], b[N];                                                     \
+        for (int i = 0; i < N; i++)                                                    \
+            a[i] = GATHER_##bytes(in + (size_t)i * row, N * row);                      \
+        for (int round = 0; round < ROUNDS; round++) {                                 \
+            for (int i = 0; i < N / 2; i++) {                                          \
+                b[2 * i] = prefix##_unpacklo_epi##bits(a[i], a[i + N / 2]);            \
+                b[2 * i + 1] = prefix##_unpackhi_epi##bits(a[i], a[i + N / 2]);        \
+            }                                                                          \
+            for (int i = 0; i < N; i++)                                                \
+                a[i] = b[i];                                                           \
+        }                                                                              \
+        for (int i = 0; i < N; i++)                                                    \
+            memcpy(out + i * out_row, &a[i], bytes);                                   \
     }
 #else
-#define PATCH(isa, target, bytes, prefix, here, bits)                                          \
-    CPU_INLINE void patch_##bits##_##isa(const char *in, size_t row, char *out) {              \
-        for (int i = 0; i < 128 / bits; i++)                                                   \
-            for (int j = 0; j < 128 / bits; j++)                                               \
-                memcpy(out + i * TALL + j * (bits / 8), in + (size_t)j * row + i * (bits / 8), \
-                       bits / 8);                                                              \
+#define PATCH(isa, target, bytes, prefix, here, bits)                                             \
+    CPU_INLINE void patch_##bits##_##isa(const char *in, size_t row, char *out, size_t out_row) { \
+        for (int i = 0; i < 128 / bits; i++)                                                      \
+            for (int j = 0; j < 128 / bits; j++)                                                  \
+                memcpy(out + i * out_row + j * (bits / 8), in + (size_t)j * row + i * (bits / 8), \
+                       bits / 8);                                                                 \
     }
 #endif
 
 /* An element of 16 bytes is a patch by itself. */
-#define PATCH_128(isa, target, bytes, prefix, here, unused)                         \
-    target CPU_INLINE void patch_128_##isa(const char *in, size_t row, char *out) { \
-        for (size_t i = 0; i < bytes / 16; i++)                                     \
-            memcpy(out + 16 * i, in + i * row, 16);                                 \
+#define PATCH_128(isa, target, bytes, prefix, here, unused)                       \
+    target CPU_INLINE void patch_128_##isa(const char *in, size_t row, char *out, \
+                                           size_t out_row) {                      \
+        (void)out_row;                                                            \
+        for (size_t i = 0; i < bytes / 16; i++)                                   \
+            memcpy(out + 16 * i, in + i * row, 16);                               \
     }
 
 /* turn_<bits>_<isa>: transposes a tile into its buffer by patches, the last of which overlap those
  * before; a narrow matrix element by element. */
-#define TURN(isa, target, vector, prefix, here, bits)                                    \
-    target static void turn_##bits##_##isa(const char *in, size_t row, size_t rows,      \
-                                           size_t columns, char *out) {                  \
-        enum { BYTES = bits / 8, HIGH = vector / BYTES, BROAD = PATCH_SIDE / BYTES };    \
-        size_t r = 0;                                                                    \
-        if (rows < BROAD || columns < BROAD) {                                           \
-            for (size_t c = 0; c < columns; c++)                                         \
-                for (r = 0; r < rows; r++)                                               \
-                    memcpy(out + c * TALL + r * BYTES, in + r * row + c * BYTES, BYTES); \
-            return;                                                                      \
-        }                                                                                \
-        for (; r + HIGH <= rows; r += HIGH)                                              \
-            for (size_t c = 0; c < columns; c += BROAD) {                                \
-                const size_t left = c + BROAD <= columns ? c : columns - BROAD;          \
-                patch_##bits##_##isa(in + r * row + left * BYTES, row,                   \
-                                     out + left * TALL + r * BYTES);                     \
-            }                                                                            \
-        for (; r < rows; r += BROAD) {                                                   \
-            const size_t top = r + BROAD <= rows ? r : rows - BROAD;                     \
-            for (size_t c = 0; c < columns; c += BROAD) {                                \
-                const size_t left = c + BROAD <= columns ? c : columns - BROAD;          \
-                patch_##bits##_baseline(in + top * row + left * BYTES, row,              \
-                                        out + left * TALL + top * BYTES);                \
-            }                                                                            \
-        }                                                                                \
+#define TURN(isa, target, vector, prefix, here, bits)                                       \
+    target static void turn_##bits##_##isa(const char *in, size_t row, size_t rows,         \
+                                           size_t columns, char *out, size_t out_row) {     \
+        enum { BYTES = bits / 8, HIGH = vector / BYTES, BROAD = PATCH_SIDE / BYTES };       \
+        size_t r = 0;                                                                       \
+        if (rows < BROAD || columns < BROAD) {                                              \
+            for (size_t c = 0; c < columns; c++)                                            \
+                for (r = 0; r < rows; r++)                                                  \
+                    memcpy(out + c * out_row + r * BYTES, in + r * row + c * BYTES, BYTES); \
+            return;                                                                         \
+        }                                                                                   \
+        for (; r + HIGH <= rows; r += HIGH)                                                 \
+            for (size_t c = 0; c < columns; c += BROAD) {                                   \
+                const size_t left = c + BROAD <= columns ? c : columns - BROAD;             \
+                patch_##bits##_##isa(in + r * row + left * BYTES, row,                      \
+                                     out + left * out_row + r * BYTES, out_row);            \
+            }                                                                               \
+        for (; r < rows; r += BROAD) {                                                      \
+            const size_t top = r + BROAD <= rows ? r : rows - BROAD;                        \
+            for (size_t c = 0; c < columns; c += BROAD) {                                   \
+                const size_t left = c + BROAD <= columns ? c : columns - BROAD;             \
+                patch_##bits##_baseline(in + top * row + left * BYTES, row,                 \
+                                        out + left * out_row + top * BYTES, out_row);       \
+            }                                                                               \
+        }                                                                                   \
     }
 #define PATCHES_AND_TURNS(bits) \
     CPU_ISAS(PATCH, bits)       \
@@ -97,7 +100,8 @@ PATCHES_AND_TURNS(64)
 CPU_ISAS(PATCH_128, unused)
 CPU_ISAS(TURN, 128)
 
-typedef void turn_function(const char *in, size_t row, size_t rows, size_t columns, char *out);
+typedef void turn_function(const char *in, size_t row, size_t rows, size_t columns, char *out,
+                           size_t out_row);
 
 /* Narrow matrices: a few planes on one side, whose elements are contiguous on the other side. As
  * many 16-byte vectors as there are planes hold the same elements on both sides; each consists of
