@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -27,17 +26,31 @@ _NAME = re.compile(r"[%$\w]+")
 _CARRIES = ("mov", "add", "sub", "mad", "cvta", "selp", "cvt")
 _READERS = ("st", "red", "call", "bra", "brx", "prefetch", "cp", "discard")
 _ACCESSES = ("ld", "st", "atom", "red", "ldu")
+_CALL = re.compile(r"(?:\([^)]*\)\s*,\s*)?([\w$]+)\s*(?:,\s*\(([^)]*)\))?")
+_DEPTH = 8  # of calls that are followed
+
+
+class _Body(NamedTuple):
+    """A kernel's or function's parameters and statements."""
+
+    parameters: list[str]
+    statements: list[tuple[str, str]]
 
 
 @lru_cache(maxsize=64)
-def _bodies(ptx: str) -> dict[str, list[tuple[str, str]]]:
-    """Return the statements of each kernel and function, by name."""
+def _bodies(ptx: str) -> dict[str, _Body]:
+    """Return each kernel and function, by name."""
     text = re.sub(r"//[^\n]*|^[ \t]*(?:\.(?:loc|file)\b[^\n]*|[\w$]+:)", "", ptx, flags=re.M)
     heads = list(re.finditer(r"\.(?:entry|func)\s*(?:\([^)]*\)\s*)?([\w$]+)", text))
     ends = [each.start() for each in heads[1:]] + [len(text)]
-    return {
-        head[1]: _statements(text[head.end() : end]) for head, end in zip(heads, ends, strict=True)
-    }
+    made = {}
+    for head, end in zip(heads, ends, strict=True):
+        rest = text[head.end() : end]
+        listed = re.match(r"\s*\(([^)]*)\)", rest)
+        names = re.findall(r"([\w$]+)\s*(?:\[[^\]]*\]\s*)?(?:,|$)", listed[1]) if listed else []
+        if "{" in rest:  # not a declaration
+            made[head[1]] = _Body(names, _statements(rest))
+    return made
 
 
 def _statements(body: str) -> list[tuple[str, str]]:
@@ -47,9 +60,33 @@ def _statements(body: str) -> list[tuple[str, str]]:
     return [(each[1], each[2]) for each in found if each]
 
 
-def _accesses(statements: Iterable[tuple[str, str]], start: str) -> set[AccessType] | None:
-    """Return the accesses through a symbol; None if they cannot be followed."""
-    listed, known, found = list(statements), {start}, set()
+def _called(
+    bodies: dict[str, _Body], operands: str, passed: set[str], depth: int
+) -> set[AccessType] | None:
+    """Return the accesses of a called function through the arguments in `passed`."""
+    if not passed & set(_NAME.findall(operands)):
+        return set()
+    call, found = _CALL.match(operands), set()
+    body = bodies.get(call[1]) if call and call[2] else None
+    if not body:
+        return None  # by a pointer, or of another module
+    for i, name in enumerate(re.split(r"\s*,\s*", call[2].strip())):
+        if name not in passed:
+            continue
+        inside = i < len(body.parameters) and depth
+        more = _accesses(bodies, body, body.parameters[i], depth - 1) if inside else None
+        if more is None:
+            return None
+        found |= more
+    return found
+
+
+def _accesses(
+    bodies: dict[str, _Body], body: _Body, start: str, depth: int = _DEPTH
+) -> set[AccessType] | None:
+    """Return the accesses through a symbol, also of called functions; None: cannot be followed."""
+    listed, known, found = body.statements, {start}, set()
+    passed: set[str] = set()  # arguments of the next call that are known
     for _ in range(8):  # rounds for code that uses a register before the text assigns it
         before = len(known)
         for name, operands in listed:
@@ -62,6 +99,21 @@ def _accesses(statements: Iterable[tuple[str, str]], start: str) -> set[AccessTy
         if len(known) == before:
             break
     for name, operands in listed:
+        if name.startswith("st.param"):
+            to, _, source = operands.partition("]")
+            argument = _NAME.findall(to)[0]
+            passed.discard(argument)
+            if known & set(_NAME.findall(source)):
+                if "retval" in argument:
+                    return None  # the pointer is returned
+                passed.add(argument)
+            continue
+        if name.split(".")[0] == "call":
+            more = _called(bodies, operands, passed | known, depth)
+            if more is None:
+                return None
+            found |= more
+            continue
         parts, inside = name.split("."), re.findall(r"\[([^\]]*)\]", operands)
         used = any(known & set(_NAME.findall(each)) for each in inside)
         if parts[0] in _ACCESSES and ".param" not in name:
@@ -72,25 +124,23 @@ def _accesses(statements: Iterable[tuple[str, str]], start: str) -> set[AccessTy
                 count = next((int(each[1:]) for each in parts if each in ("v2", "v4", "v8")), 1)
                 found.add(AccessType("." + parts[-1], count))
         elif used and parts[0] != "ld":
-            return None  # an argument of a call, an asynchronous copy
+            return None  # an asynchronous copy
     return found
 
 
 def of_parameter(ptx: bytes, kernel: str, index: int) -> set[AccessType] | None:
     """Return a kernel's accesses through a parameter; None: unknown."""
-    text = ptx.decode("ascii", "replace")
-    head = re.search(rf"\.entry\s+{re.escape(kernel)}\s*\(([^)]*)\)", text)
-    if not head:
+    bodies = _bodies(ptx.decode("ascii", "replace"))
+    body = bodies.get(kernel)
+    if not body or index >= len(body.parameters):
         return None
-    names = re.findall(r"([\w$]+)\s*(?:\[[^\]]*\])?\s*(?:,|$)", head[1])
-    body = _bodies(text).get(kernel)
-    return _accesses(body, names[index]) if body and index < len(names) else None
+    return _accesses(bodies, body, body.parameters[index])
 
 
 def of_variable(ptx: bytes, name: str) -> set[AccessType]:
     """Return all accesses to a module's variable that can be followed."""
-    bodies = _bodies(ptx.decode("ascii", "replace")).values()
-    return set().union(*(_accesses(each, name) or set() for each in bodies))
+    bodies = _bodies(ptx.decode("ascii", "replace"))
+    return set().union(*(_accesses(bodies, each, name) or set() for each in bodies.values()))
 
 
 def _agrees(access: AccessType, dtype: np.dtype) -> bool:

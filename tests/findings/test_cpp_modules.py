@@ -225,3 +225,35 @@ def test_a_register_of_several_pointers_tells_no_element_size():
     x = np.zeros(1, np.uint32)
     gpuopt.load_ptx(text, "sim")["k"](1, 1, x)
     assert x[0] == 6
+
+
+THROUGH_CALLS = """
+__device__ __noinline__ float get(const float *p, int i) { return p[i]; }
+__device__ __noinline__ const double *after(const double *p) { return p + 1; }
+__device__ __noinline__ float deep(const float *p, int i) { return get(p, i + 1) + 1; }
+typedef float (*getter)(const float *, int);
+extern "C" __global__ void direct(float *y, const float *x) {
+    y[threadIdx.x] = get(x, threadIdx.x);
+}
+extern "C" __global__ void nested(float *y, const float *x) {
+    y[threadIdx.x] = deep(x, threadIdx.x);
+}
+extern "C" __global__ void returned(float *y, const float *x) {
+    y[threadIdx.x] = (float)*after((const double *)x) + x[0];
+}
+extern "C" __global__ void chosen(float *y, const float *x, int k) {
+    getter f = k ? get : deep;
+    y[threadIdx.x] = f(x, threadIdx.x);
+}
+"""
+
+
+def test_a_dtype_is_compared_with_the_accesses_of_called_functions():
+    module = gpuopt.compile(THROUGH_CALLS, device="sim")
+    y, wide = np.zeros(8, np.float32), np.zeros(64)
+    for name in ("direct", "nested"):
+        with pytest.raises(TypeError, match=rf"kernel {name}: argument 2 .*float64.*4 bytes"):
+            module[name](1, 8, y, wide)
+        module[name](1, 8, y, wide.astype("f4"))
+    module["returned"](1, 8, y, wide)  # its accesses cannot be followed
+    module["chosen"](1, 8, y, wide, 1)
