@@ -30,7 +30,7 @@ _CALL = re.compile(r"(?:\([^)]*\)\s*,\s*)?([\w$]+)\s*(?:,\s*\(([^)]*)\))?")
 _DEPTH = 8  # of calls that are followed
 
 
-class _Body(NamedTuple):
+class _Function(NamedTuple):
     """A kernel's or function's parameters and statements."""
 
     parameters: list[str]
@@ -38,7 +38,7 @@ class _Body(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _bodies(ptx: str) -> dict[str, _Body]:
+def _bodies(ptx: str) -> dict[str, _Function]:
     """Return each kernel and function, by name."""
     text = re.sub(r"//[^\n]*|^[ \t]*(?:\.(?:loc|file)\b[^\n]*|[\w$]+:)", "", ptx, flags=re.M)
     heads = list(re.finditer(r"\.(?:entry|func)\s*(?:\([^)]*\)\s*)?([\w$]+)", text))
@@ -49,7 +49,7 @@ def _bodies(ptx: str) -> dict[str, _Body]:
         listed = re.match(r"\s*\(([^)]*)\)", rest)
         names = re.findall(r"([\w$]+)\s*(?:\[[^\]]*\]\s*)?(?:,|$)", listed[1]) if listed else []
         if "{" in rest:  # not a declaration
-            made[head[1]] = _Body(names, _statements(rest))
+            made[head[1]] = _Function(names, _statements(rest))
     return made
 
 
@@ -61,7 +61,7 @@ def _statements(body: str) -> list[tuple[str, str]]:
 
 
 def _called(
-    bodies: dict[str, _Body], operands: str, passed: set[str], depth: int
+    bodies: dict[str, _Function], operands: str, passed: set[str], depth: int
 ) -> set[AccessType] | None:
     """Return the accesses of a called function through the arguments in `passed`."""
     if not passed & set(_NAME.findall(operands)):
@@ -82,7 +82,7 @@ def _called(
 
 
 def _accesses(
-    bodies: dict[str, _Body], body: _Body, start: str, depth: int = _DEPTH
+    bodies: dict[str, _Function], body: _Function, start: str, depth: int = _DEPTH
 ) -> set[AccessType] | None:
     """Return the accesses through a symbol, also of called functions; None: cannot be followed."""
     listed, known, found = body.statements, {start}, set()

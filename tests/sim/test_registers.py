@@ -254,3 +254,39 @@ def test_a_target_newer_than_the_device_is_refused(target, device, accepted):
     with pytest.raises(gpuopt.PTXError, match=f"PTX for {target} .*{device}.*compute_") as caught:
         gpuopt.load_ptx(text, device)
     assert caught.value.line == 2
+
+
+@pytest.mark.parametrize(
+    ("statement", "feature"),
+    [
+        (
+            "cp.async.bulk.tensor.1d.shared::cluster.global.mbarrier::complete_tx::bytes "
+            "[s], [%x, {%r}], [s];",
+            "tensor copies",
+        ),
+        ("cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%x, {%r}], [s];", "tensor copies"),
+        ("cp.async.bulk.prefetch.tensor.1d.L2.global [%x, {%r}];", "tensor copies"),
+        ("st.bulk.weak.shared::cta [%x], 16, 0;", "bulk stores"),
+        ("multimem.ld_reduce.global.add.u32 %r, [%x];", "multimem"),
+    ],
+)
+def test_a_feature_that_is_not_simulated_is_refused_by_its_name(statement, feature):
+    ptx = f""".version 8.8
+    .target sm_90a
+    .address_size 64
+    .visible .entry k(.param .u64 p) {{
+        .reg .b64 %x; .reg .b32 %r; .shared .align 16 .b8 s[64];
+        {statement}
+        ret;
+    }}"""
+    with pytest.raises(gpuopt.PTXError, match=rf"the simulated GPU lacks .*{feature}"):
+        gpuopt.load_ptx(ptx, "sim:h100")["k"]
+
+
+def test_a_cluster_of_several_blocks_is_refused_by_its_name():
+    ptx = """.version 8.0
+    .target sm_90
+    .address_size 64
+    .visible .entry k() .reqnctapercluster 4 { ret; }"""
+    with pytest.raises(gpuopt.PTXError, match=r"a cluster of 4 blocks: .* lacks thread-block clu"):
+        gpuopt.load_ptx(ptx, "sim:h100")["k"]

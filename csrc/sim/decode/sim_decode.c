@@ -79,8 +79,8 @@ static enum sim_status lay_out_frame(struct sim_decoder *d) {
         return sim_decode_no_memory(d);
     if (f->function->cluster_blocks > 1)
         return sim_fail(d->error, SIM_UNSUPPORTED, f->function->line, 1,
-                        "PTX line %u: a cluster of %u blocks: only single ones are simulated (in "
-                        "%.120s)",
+                        "PTX line %u: a cluster of %u blocks: the simulated GPU lacks thread-block "
+                        "clusters of more than one block (in %.120s)",
                         f->function->line, f->function->cluster_blocks, f->function->c_name);
     d->carry_slot = (uint32_t)at;
     d->cf->registers_offset = (uint32_t)at;
@@ -136,8 +136,8 @@ static enum sim_status split_mnemonic(struct sim_decoder *d, struct sim_mnemonic
 static enum sim_status check_form(struct sim_decoder *d) {
     const unsigned found = sim_form_target(d->m), target = found & ~SIM_FORM_SPECIFIC;
     const int shown = sim_shown(d->s->mnemonic);
-    const char *lacks = sim_form_lacks(d->m);
-    if (!target && lacks)
+    const char *lacks = sim_form_lacks(d->m, target != 0);
+    if (lacks)
         return sim_refuse(d, "unsupported instruction '%.*s': the simulated GPU lacks %s", shown,
                           d->s->mnemonic.text, lacks);
     if (!target)

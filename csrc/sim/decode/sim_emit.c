@@ -47,7 +47,7 @@ enum sim_status sim_decode_no_memory(struct sim_decoder *d) {
 int sim_shown(struct sim_name name) { return (int)(name.length > 80 ? 80 : name.length); }
 
 enum sim_status sim_unsupported(struct sim_decoder *d) {
-    const char *lacks = sim_form_lacks(d->m);
+    const char *lacks = sim_form_lacks(d->m, 0);
     if (lacks)
         return sim_refuse(d, "unsupported instruction '%.*s': the simulated GPU lacks %s",
                           sim_shown(d->s->mnemonic), d->s->mnemonic.text, lacks);

@@ -135,6 +135,7 @@ static const struct {
     {"fma", "oob", "the out-of-bounds values of tensor copies (TMA)"},
     {"multimem", NULL, "memory of several GPUs (multimem)"},
     {"clusterlaunchcontrol", NULL, "cluster launch control"},
+    {"st", "bulk", "bulk stores"},
     {"cvt", "rs", "stochastic rounding"},
     {"sured", "b64", "64-bit reductions of texels"},
     {"tex", "base", "fetches by base level"},
@@ -146,16 +147,17 @@ static const struct {
     {"alloca", NULL, "a stack that kernels move"},
 };
 
-const char *sim_form_lacks(const struct sim_mnemonic *m) {
+const char *sim_form_lacks(const struct sim_mnemonic *m, int has_form) {
     for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++) {
-        if (!sim_name_is(m->parts[0], lacks[i].opcode))
+        if (!sim_name_is(m->parts[0], lacks[i].opcode) || (has_form && !lacks[i].part))
             continue;
         for (uint32_t p = 0; p < m->count; p++)
             if (!lacks[i].part || sim_name_is(m->parts[p], lacks[i].part))
                 return lacks[i].feature;
     }
     /* of parts of words: vadd2, vmax4, vset, ... */
-    if (m->parts[0].length > 3 && m->parts[0].text[0] == 'v' && !sim_name_is(m->parts[0], "vote"))
+    if (!has_form && m->parts[0].length > 3 && m->parts[0].text[0] == 'v' &&
+        !sim_name_is(m->parts[0], "vote"))
         return "video instructions";
     return NULL;
 }

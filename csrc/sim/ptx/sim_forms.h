@@ -14,7 +14,8 @@ struct sim_mnemonic {
 /* Returns 0 for a form that PTX lacks; else the lowest target that has it, or 1 if any has. */
 unsigned sim_form_target(const struct sim_mnemonic *m);
 
-/* The feature of an instruction that the simulated GPU lacks, or NULL. */
-const char *sim_form_lacks(const struct sim_mnemonic *m);
+/* The feature that an instruction needs and the simulated GPU lacks, or NULL. has_form: PTX has the
+ * form, so only features of a word of it count. */
+const char *sim_form_lacks(const struct sim_mnemonic *m, int has_form);
 
 #endif
