@@ -28,6 +28,7 @@ struct walk_costs {
 
 struct walk_block {
     int number, first, end, back; /* instructions; the index of the block that it branches to */
+    double leaves;                /* clocks for the branch at its end, by how often that is taken */
 };
 
 /* Warps that execute the same: the blocks that they visit one after the other. */
@@ -105,12 +106,21 @@ static int pattern_open(struct warp_kind *p, const struct walk_instruction *code
         if (times[end - 1] <= c->ever)
             continue;
         p->runs[p->count] = times[end - 1];
-        p->blocks[p->count++] = (struct walk_block){code[first].block, first, end, -1};
+        p->blocks[p->count++] = (struct walk_block){code[first].block, first, end, -1, 0};
     }
     for (int i = 0; i < p->count; i++)
         for (int j = 0; j <= i; j++)
-            if (p->blocks[j].number == code[p->blocks[i].end - 1].target)
+            if (code[p->blocks[i].end - 1].step == PLAIN &&
+                p->blocks[j].number == code[p->blocks[i].end - 1].target)
                 p->blocks[i].back = j;
+    for (int i = 0; i < p->count; i++) {
+        struct walk_block *b = &p->blocks[i];
+        const int follows = i + 1 < p->count && b[1].number == b->number + 1;
+        const double stays = follows ? p->runs[i + 1] / p->runs[i] : 0;
+        b->leaves = c->branch * (b->back >= 0 || i + 1 == p->count ? b->back >= 0
+                                 : stays < 1                       ? 1 - stays
+                                                                   : 0);
+    }
     return plan(p, 0, p->count, c);
 }
 
@@ -192,16 +202,14 @@ static int advance(struct walker *w, const struct walk_instruction *code,
                    const struct walk_queues *s, const struct walk_costs *c) {
     const struct warp_kind *p = w->pattern;
     if (++w->at == p->blocks[p->visits[w->visit]].end) {
+        w->now += p->blocks[p->visits[w->visit]].leaves;
         w->taken[p->visits[w->visit]] = w->now - w->begun;
         w->begun = w->now;
         if (++w->visit == p->visit_count) {
             w->ready = INFINITY;
             return 0;
         }
-        const int from = p->visits[w->visit - 1], to = p->visits[w->visit];
-        if (p->blocks[to].number != p->blocks[from].number + 1)
-            w->now += c->branch;
-        w->at = p->blocks[to].first;
+        w->at = p->blocks[p->visits[w->visit]].first;
     }
     get_ready(w, &code[w->at], s);
     return 1;

@@ -201,6 +201,19 @@ class Machine:
         ]
 
     @cached_property
+    def joins(self) -> list[tuple[int, int]]:
+        """The blocks where lanes meet again, each with the block that they parted in, in order.
+
+        BSSY names the place behind its BSYNC.
+        """
+        begins = {each.block: each.name for each in reversed(self.code)}
+        return [
+            (each.target - 1, each.block)
+            for each in self.code
+            if each.name == "BSSY" and begins.get(each.target - 1, "").startswith("BSYNC")
+        ]
+
+    @cached_property
     def polling(self) -> dict[int, int]:
         """The blocks that loop until a copy has arrived, and the block that is executed as often.
 
@@ -533,6 +546,8 @@ def executions(
     medians = (values[plan.middles[0]] + values[plan.middles[1]]) / 2
     # They run as often as their loop turns, at most.
     found[plan.rest_blocks] = np.minimum(medians, turns[plan.loops[plan.rest_blocks]])
+    for block, parted in machine.joins:
+        found[block] = max(found[block], found[parted])
     for block, entered_from in machine.polling.items():  # a test waits, and is made once
         found[block] = found[entered_from] if entered_from >= 0 else 0.0
     return found[machine.block_at]

@@ -45,6 +45,16 @@ def test_a_load_of_the_next_turn_overlaps_this_turns_work():
     assert time(short, [100.0] * 13) == pytest.approx(100 * 501, rel=0.01)
 
 
+def test_a_branch_that_is_taken_three_times_of_four_costs_as_much():
+    code = [
+        MachineInstruction("BRA", 1, 0, stall=4, target=2),
+        MachineInstruction("FADD", 2, 1, stall=4),
+        MachineInstruction("EXIT", 3, 2, stall=1),
+    ]
+    found = time(code, [1.0, 0.25, 1.0])
+    assert found == 4 + 0.75 * inorder.BRANCH + 0.25 * 4 + 1
+
+
 def test_code_that_a_warp_does_not_execute_takes_no_time():
     code = [MachineInstruction("FADD", 1, 0, stall=4), MachineInstruction("LDG.E", 2, 1, stall=900)]
     assert time(code, [1.0, 0.0]) == 4

@@ -262,3 +262,26 @@ def test_predictions_made_before_measuring(folder, gpu, near, rank):
     real = np.array([times[name]["queue_us"] for name in known])
     assert (np.abs(found / real - 1) < 0.3).sum() == near
     assert spearmanr(found, real)[0] > rank
+
+
+def test_lanes_meet_again_as_often_as_they_part():
+    """BSYNC has no statement of its own: the block runs as often as that of its BSSY."""
+    code = machine.parsed(
+        """
+\t//## File "ptx", line 1
+        /*0000*/                   BSSY B0, `(.L_x_2) ;
+        /*0010*/                   LDG.E R4, desc[UR4][R2.64] ;
+        /*0020*/              @!P0 BRA `(.L_x_1) ;
+\t//## File "ptx", line 2
+        /*0030*/                   STG.E desc[UR4][R2.64], R4 ;
+.L_x_1:
+\t//## File "ptx", line 9
+        /*0040*/                   BSYNC B0 ;
+.L_x_2:
+\t//## File "ptx", line 3
+        /*0050*/                   EXIT ;
+"""
+    )
+    made = machine.Machine("sm_90", 16, 0, code)
+    assert made.joins == [(2, 0)]
+    assert machine.executions(made, {1: 8, 2: 3, 3: 8}).tolist() == [8, 8, 8, 3, 8, 8]
