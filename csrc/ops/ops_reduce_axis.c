@@ -451,6 +451,16 @@ static uint64_t memory_bytes(const struct task *task) {
     return array_bytes(task) * max_u64(step, 1);
 }
 
+/* Whether lanes walk along rows of their own, which evict each other's lines from L1 before these
+ * are read to their ends (TUNING.md A18). */
+static bool evicts_lines(const struct task *task) {
+    const uint64_t *n = task->numbers, item = task->item;
+    const uint64_t kept = n[INNER] > 1 ? n[INNER_STRIDE] : n[OUTER_STRIDE];
+    const uint64_t together = task->tiles ? task->group * n[STRIDE] * item : 0; /* bytes */
+    return n[REDUCED] > 1 && n[STRIDE] * item < SECTOR && kept * item >= SECTOR &&
+           together < WHOLE_LINES * VECTOR;
+}
+
 /* Bytes in 1,000 cycles of a multiprocessor at which a launch finds sectors that it reads more than
  * once: in L1, or in L2 if blocks share them. Lanes that each read a sector of their own evict it
  * before neighbouring results read it: then it comes from one level further away (TUNING.md A14).
@@ -460,7 +470,8 @@ static uint64_t sector_rate(const struct ops_queue *queue, const struct task *ta
                        task->numbers[STRIDE] * task->item >= SECTOR;
     if (task->group == BLOCK)
         return apart ? memory_rate(queue) : 1000 * fixed(cache_bytes);
-    return 1000 * (apart ? fixed(cache_bytes) : fixed(near_bytes));
+    return 1000 *
+           (apart || (!cached && evicts_lines(task)) ? fixed(cache_bytes) : fixed(near_bytes));
 }
 
 /* Rounds in which the last block of some results adds their chunks. */
