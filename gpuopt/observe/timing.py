@@ -132,8 +132,9 @@ class _Body:
         atomic = [each.name.startswith(("atom", "red.")) for each in known]
         shared = [".shared" in each.name for each in known]
         self.on_global = np.array(atomic, bool) & ~np.array(shared, bool)
-        self.returning = any(each.name.startswith("atom.global") for each in known)
-        self.comparing = all(".cas" in each.name for each in known if each.name.startswith("atom"))
+        returning = any(each.name.startswith("atom.global") for each in known)
+        comparing = all(".cas" in each.name for each in known if each.name.startswith("atom"))
+        self.hands_out = returning and not comparing  # it may hand out work, or name the last block
         self.bulk = np.array([each.name.startswith("cp.async.bulk") for each in known], bool)
         self.arrivals = np.array([each.name.startswith(_ARRIVALS) for each in known], bool)
         self.widths = np.array([words_of(each) for each in texts], int)
@@ -551,9 +552,9 @@ def _in_order(
     work = max(busy.values(), default=0.0) if coupled and alone else pnorm(busy.values(), P)
     tail = 0.0
     body = body_of(launch.texts)
-    if body.returning and not body.comparing:
-        # It may hand out the work, which the simulator does in another order, or tell the last
-        # block: code that a single block executes comes last.
+    if body.hands_out:
+        # The simulator hands out the work in another order. Or it tells the last block: code
+        # that a single block executes comes last.
         each_block = warps / blocks
         single = (code.times <= each_block) & (each_block < warps)
         rare = np.where(single, code.times / each_block, 0.0)
@@ -585,7 +586,8 @@ def _uneven(
     shared_by : callable
         Returns the clocks of a mean block, by the number that share a multiprocessor.
     """
-    if not launch.spread.durations:
+    body = body_of(launch.texts)
+    if not launch.spread.durations or body.hands_out:
         return 0.0
     blocks = prod(launch.grid)
     mean = max(1, round(launch.spread.steps / blocks))

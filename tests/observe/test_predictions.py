@@ -394,6 +394,14 @@ def test_the_last_of_uneven_blocks_ends_as_when_it_is_followed_by_hand():
         ends([1], clocks=[])
 
 
+def test_work_that_blocks_take_from_a_counter_is_no_uneven_work():
+    """The simulator's host threads decide which block takes how much."""
+    x = np.ones(1 << 20, np.float32)
+    found = gpuopt.predict(gpuopt.reduce, x, variant="dynamic", device="sim:h200")
+    vector = gpuopt.predict(gpuopt.reduce, x, variant="vector", device="sim:h200")
+    assert found.seconds < 2 * vector.seconds
+
+
 def test_queue_agrees_with_its_exact_solution():
     """Two customers: by the product form, the throughput is G(1) / G(2)."""
     work, waits = 3.0, 5.0
