@@ -263,3 +263,28 @@ def test_passes_around_a_call_cost_their_launches(fake_cuda):
             device_calls.run, device_reduce._along = run, along
         """),
     )
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", "f8", "c16"])
+def test_whole_boxes_with_short_last_axes(dtype):
+    """The cpu copies rows of the last axis, whole ones and those that a chunk's border cuts."""
+    rng = np.random.default_rng(5)
+    for shape in (
+        (600, 45, 27),
+        (90, 31, 63),
+        (300, 90, 2),
+        (2000, 5, 13),
+        (3, 7000, 3),
+        (40, 40, 64),
+    ):
+        whole = rng.integers(-9, 9, shape).astype(dtype)
+        for view in (
+            whole[:, ::3],
+            whole[:, 1:],
+            whole[:, ::2, 1:],
+            whole[:, ::-2, ::2],
+            whole[1::2, :, :-1],
+        ):
+            assert gpuopt.reduce(view, "sum", device="cpu") == view.sum()
+            if dtype != "c16":
+                assert gpuopt.reduce(view, "max", device="cpu") == view.max()

@@ -180,26 +180,54 @@ static inline void axes_at(const struct device_axes *axes, uint64_t index, uint6
     }
 }
 
-/* Copies a box's elements from `index` on to contiguous memory: long last axes run by run, others
- * by each element's address, SHORT at a time. */
+/* Copies whole rows of a box's last axis, along the one before, to contiguous memory. A contiguous
+ * row's last vector overlaps those before. */
+static inline void gather_rows(char *to, const char *from, const struct device_axes *axes,
+                               size_t size, uint64_t rows) {
+    enum { VECTOR = sizeof(raw_16) };
+    const size_t bytes = axes->sizes[0] * size;
+    if (axes->steps[0] != 1 || bytes < VECTOR) {
+        gather(to, from, size, rows, axes->sizes[0], axes->steps[1], axes->steps[0]);
+        return;
+    }
+    for (uint64_t row = 0; row < rows; row++, to += bytes, from += axes->steps[1] * (int64_t)size) {
+        if (bytes >= 2 * CPU_LINE) {
+            memcpy(to, from, bytes);
+            continue;
+        }
+        for (size_t at = 0; at + VECTOR <= bytes; at += VECTOR)
+            memcpy(to + at, from + at, VECTOR);
+        memcpy(to + bytes - VECTOR, from + bytes - VECTOR, VECTOR);
+    }
+}
+
+/* Copies a box's elements from `index` on to contiguous memory: long last axes run by run, shorter
+ * ones by rows along the axis before (TUNING.md C19), others by each element's address, SHORT at a
+ * time. */
 static inline void gather_box(char *to, const struct device_box *box, size_t size, uint64_t index,
                               uint64_t count) {
     enum { LONG = 64, SHORT = 512 };
-    const uint64_t last = box->axes.sizes[0];
+    const struct device_axes *axes = &box->axes;
+    const uint64_t last = axes->sizes[0], before = axes->count > 1 ? axes->sizes[1] : 1;
     for (uint64_t done = 0, next; done < count; done += next) {
         int64_t offsets[SHORT];
         const uint64_t at = (index + done) % last, left = count - done;
+        const uint64_t row = (index + done) / last % before;
+        const uint64_t rows = at ? 0 : min_u64(left / last, before - row);
+        axes_at(axes, index + done, 1, offsets);
+        const char *from = (const char *)box->first + offsets[0] * (int64_t)size;
         if (last >= LONG) {
-            next = last - at < left ? last - at : left;
-            axes_at(&box->axes, index + done, 1, offsets);
-            const char *from = (const char *)box->first + offsets[0] * (int64_t)size;
-            if (box->axes.steps[0] == 1)
+            next = min_u64(last - at, left);
+            if (axes->steps[0] == 1)
                 memcpy(to + done * size, from, next * size);
             else
-                gather(to + done * size, from, size, 1, next, 0, box->axes.steps[0]);
+                gather(to + done * size, from, size, 1, next, 0, axes->steps[0]);
+        } else if (rows * last >= LONG) {
+            next = rows * last;
+            gather_rows(to + done * size, from, axes, size, rows);
         } else {
-            next = left < SHORT ? left : SHORT;
-            axes_at(&box->axes, index + done, next, offsets);
+            next = min_u64(left, last * before < LONG ? SHORT : at ? last - at : last);
+            axes_at(axes, index + done, next, offsets);
             gather_at(to + done * size, box->first, size, 1, next, 0, offsets);
         }
     }
