@@ -207,10 +207,23 @@ static void plan_rows(const struct axes *axes, struct transpose_plan *plan) {
     list_others(axes, last, last, plan);
 }
 
+/* Whether rows of wide elements that adjoin in memory are copied soon after each other, so that
+ * they find shared sectors in L1 (TUNING.md T22). */
+static bool adjoin_soon(const struct axes *axes) {
+    uint64_t between = 1;
+    for (unsigned position = axes->count - 1; position-- > 0;) {
+        const unsigned axis = axes->output[position];
+        if (axes->in[axis] == axes->extent[axes->count - 1])
+            return axes->item >= 2 * WORD && between <= fixed(near_rows);
+        between *= axes->extent[axis];
+    }
+    return false;
+}
+
 /* Whether rows that stay whole are so short that packed tiles are faster (TUNING.md T7, T15). */
 static bool are_short_rows(const struct axes *axes) {
     const uint64_t bytes = axes->extent[axes->count - 1] * axes->item;
-    return moves_rows(axes) && axes->count > 1 &&
+    return moves_rows(axes) && axes->count > 1 && !adjoin_soon(axes) &&
            (bytes <= SECTOR || (bytes % SECTOR != 0 && bytes <= fixed(short_row)));
 }
 
