@@ -254,7 +254,6 @@ __device__ void store_phased(const phased_tile<T> &tile, T *to, uint64 pitch, un
     constexpr unsigned ITEMS = 16 / sizeof(T), STEP = TILES_BLOCK / 16;
     const unsigned warp = threadIdx.x / 32, p = threadIdx.x % 8 + warp % 2 * 8;
     const unsigned left = threadIdx.x % 32 / 8 + warp / 2 * 4;
-    const bool inside = first == 0 && end == phased::ALL; // all vectors are whole
     T *row = to + left * pitch;
 #pragma unroll
     for (unsigned k = 0; k < phased::STORES; k++, row += STEP * pitch) {
@@ -265,13 +264,9 @@ __device__ void store_phased(const phased_tile<T> &tile, T *to, uint64 pitch, un
         T *at = row + p * ITEMS - phase;
         if (column >= columns)
             break;
-        if (!inside && (item + ITEMS <= first || item >= end))
+        if (item + ITEMS <= first || item >= end)
             continue;
         const vec<T> found = {gather_phased(tile, item, column)};
-        if (inside) {
-            store_vector(reinterpret_cast<uint4 *>(at), found.all);
-            continue;
-        }
         // A tile has more rows than a vector: one end at most is cut off.
         const unsigned before = item < first ? first - item : 0;
         const unsigned items = least(end - item, ITEMS) - before;
