@@ -255,32 +255,33 @@ template <class T> union vector_group {
 };
 
 // A group of the result: where it begins, whether it continues in other rows of the innermost axis,
-// and whether those are rows of one plane.
+// where the second row begins if it is the last, and whether more than two are rows of one plane.
 struct group_place {
-    position at;
+    position at, next;
     unsigned index;
     bool is_cut, is_plane;
 };
 
-// An operand's elements of a group: `first` is the offset, `step` and `row_step` are those of the
-// axes.
+// An operand's elements of a group: `first` is the offset, `next_row` the second row's, `step` the
+// innermost axis's, and `row_step` the next one's.
 template <class T, class OffsetOf>
-__device__ vector_group<T> load_group(const T *from, unsigned layout, T number,
-                                      const group_place &place, unsigned extent, int64 first,
-                                      int64 step, int64 row_step, OffsetOf offset_of) {
+__device__ vector_group<T>
+load_group(const T *from, unsigned layout, T number, const group_place &place, unsigned extent,
+           int64 first, int64 next_row, int64 step, int64 row_step, OffsetOf offset_of) {
     constexpr unsigned Items = VECTOR / sizeof(T);
     vector_group<T> group;
     if (from && layout == VECTOR_LINEAR) {
         group.all = *reinterpret_cast<const uint4 *>(from + place.index);
-    } else if (from && place.is_cut && place.is_plane) {
+    } else if (from && place.is_cut && (extent >= Items || place.is_plane)) {
         const T *item = from + first;
-        const int64 next_row = row_step - (extent - 1) * step;
         unsigned inner = place.at.inner;
+        const int64 to_next = extent >= Items ? next_row - first - (extent - 1 - inner) * step
+                                              : row_step - (extent - 1) * step;
 #pragma unroll
         for (unsigned i = 0; i < Items; i++) {
             group.items[i] = *item;
             const bool last = ++inner == extent;
-            item += last ? next_row : step;
+            item += last ? to_next : step;
             inner = last ? 0 : inner;
         }
     } else if (from && place.is_cut) {
@@ -315,18 +316,22 @@ __device__ void combine_groups(const T *x, const T *y, T *out, T a, const vector
     for (unsigned k = 0; k < Groups; k++) {
         const unsigned group = first + k * blockDim.x;
         if (group < groups) {
-            group_place place = {{0, 0, 0, 0, 0}, group * Items, false, false};
+            group_place place = {{0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}, group * Items, false, false};
             const vector_axis *axes = plan.axes;
             const unsigned extent = static_cast<unsigned>(axes[0].extent);
             if (!linear) {
                 place.at = position_of(plan, place.index);
                 place.is_cut = place.at.inner + Items > extent;
                 place.is_plane = plan.axis_count == 2 || place.at.second + Items <= axes[1].extent;
+                if (place.is_cut && extent >= Items)
+                    place.next = position_of(plan, place.index + extent - place.at.inner);
             }
-            of_x[k] = load_group(x, plan.x_layout, x_number, place, extent, place.at.x, axes[0].x,
-                                 axes[1].x, [&](unsigned i) { return position_of(plan, i).x; });
-            of_y[k] = load_group(y, plan.y_layout, y_number, place, extent, place.at.y, axes[0].y,
-                                 axes[1].y, [&](unsigned i) { return position_of(plan, i).y; });
+            of_x[k] = load_group(x, plan.x_layout, x_number, place, extent, place.at.x,
+                                 place.next.x, axes[0].x, axes[1].x,
+                                 [&](unsigned i) { return position_of(plan, i).x; });
+            of_y[k] = load_group(y, plan.y_layout, y_number, place, extent, place.at.y,
+                                 place.next.y, axes[0].y, axes[1].y,
+                                 [&](unsigned i) { return position_of(plan, i).y; });
         }
     }
 #pragma unroll

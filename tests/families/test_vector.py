@@ -142,6 +142,19 @@ def test_broadcast_operands_match_numpy(device, rung, shapes, rng):
     check_saxpy(gpuopt.saxpy(0.5, x, y, **call), 0.5, x, y)
 
 
+@pytest.mark.parametrize("device", kinds())
+@pytest.mark.parametrize("dtype", ["int8", "float16", "int32", "float64"])
+def test_groups_of_16_bytes_that_end_rows(device, dtype, rng):
+    """Rows of a group's elements and more or fewer, whose next one lies anywhere."""
+    for inner in (1, 3, 15, 16, 17, 39):
+        x = draw(rng, dtype, (3, 70, inner)).transpose(1, 0, 2)
+        for shape in ((inner,), (3, 1), (70, 1, 1), (70, 1, inner)):
+            y = draw(rng, dtype, shape)
+            for left, right in ((x, y), (y, x)):
+                got = gpuopt.add(left, right, device=device)
+                np.testing.assert_array_equal(got, left + right, str((inner, shape)))
+
+
 def test_cpu_broadcasts_without_a_copy(rng):
     x, out = draw(rng, "float32", (2000, 1000)), np.empty((2000, 1000), np.float32)
     views = [np.broadcast_to(x[0], x.shape), np.broadcast_to(x[:, :1], x.shape)]
