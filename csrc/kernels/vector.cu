@@ -254,6 +254,23 @@ template <class T> union vector_group {
     T items[VECTOR / sizeof(T)];
 };
 
+// Shifts a group by an element to the first one's place and adds the last: no index, which would
+// put the group into local memory in a loop that is not unrolled.
+template <class T> __device__ void push(uint4 &group, T item) {
+    union {
+        T item;
+        unsigned words[2];
+    } last = {item};
+    constexpr unsigned Bits = 8 * (sizeof(T) < 4 ? sizeof(T) : 4);
+#pragma unroll
+    for (unsigned k = 0; k < (sizeof(T) + 3) / 4; k++) {
+        group.x = __funnelshift_rc(group.x, group.y, Bits);
+        group.y = __funnelshift_rc(group.y, group.z, Bits);
+        group.z = __funnelshift_rc(group.z, group.w, Bits);
+        group.w = __funnelshift_rc(group.w, last.words[k], Bits);
+    }
+}
+
 // A group of the result: where it begins, whether it continues in other rows of the innermost axis,
 // where the second row begins if it is the last, and whether more than two are rows of one plane.
 struct group_place {
@@ -285,9 +302,9 @@ load_group(const T *from, unsigned layout, T number, const group_place &place, u
             inner = last ? 0 : inner;
         }
     } else if (from && place.is_cut) {
-#pragma unroll
+#pragma unroll 1
         for (unsigned i = 0; i < Items; i++)
-            group.items[i] = from[offset_of(place.index + i)];
+            push(group.all, from[offset_of(place.index + i)]);
     } else if (from && layout == VECTOR_PACKED) {
         group.all = *reinterpret_cast<const uint4 *>(from + first);
     } else if (from && step) {
