@@ -271,25 +271,26 @@ template <class T> __device__ void push(uint4 &group, T item) {
     }
 }
 
-// A group of the result: where it begins, whether it continues in other rows of the innermost axis,
-// where the second row begins if it is the last, and whether more than two are rows of one plane.
+// A group of the result: where it begins, where the second row begins if the group ends one, and
+// how it continues there.
 struct group_place {
     position at, next;
     unsigned index;
-    bool is_cut, is_plane;
+    bool is_cut;  // it continues in other rows of the innermost axis
+    bool is_near; // these are one row, or rows of one plane
 };
 
 // An operand's elements of a group: `first` is the offset, `next_row` the second row's, `step` the
 // innermost axis's, and `row_step` the next one's.
-template <class T, class OffsetOf>
-__device__ vector_group<T>
-load_group(const T *from, unsigned layout, T number, const group_place &place, unsigned extent,
-           int64 first, int64 next_row, int64 step, int64 row_step, OffsetOf offset_of) {
+template <class T>
+__device__ vector_group<T> load_group(const T *from, unsigned layout, T number,
+                                      const group_place &place, unsigned extent, int64 first,
+                                      int64 next_row, int64 step, int64 row_step) {
     constexpr unsigned Items = VECTOR / sizeof(T);
     vector_group<T> group;
     if (from && layout == VECTOR_LINEAR) {
         group.all = *reinterpret_cast<const uint4 *>(from + place.index);
-    } else if (from && place.is_cut && (extent >= Items || place.is_plane)) {
+    } else if (from && place.is_cut) {
         const T *item = from + first;
         unsigned inner = place.at.inner;
         const int64 to_next = extent >= Items ? next_row - first - (extent - 1 - inner) * step
@@ -301,10 +302,6 @@ load_group(const T *from, unsigned layout, T number, const group_place &place, u
             item += last ? to_next : step;
             inner = last ? 0 : inner;
         }
-    } else if (from && place.is_cut) {
-#pragma unroll 1
-        for (unsigned i = 0; i < Items; i++)
-            push(group.all, from[offset_of(place.index + i)]);
     } else if (from && layout == VECTOR_PACKED) {
         group.all = *reinterpret_cast<const uint4 *>(from + first);
     } else if (from && step) {
@@ -320,6 +317,26 @@ load_group(const T *from, unsigned layout, T number, const group_place &place, u
     return group;
 }
 
+// Both operands' elements of a group of several short rows anywhere, row by row.
+template <class T>
+__device__ void load_rows(const T *x, const T *y, T x_number, T y_number, const vector_plan &plan,
+                          unsigned index, uint4 &of_x, uint4 &of_y) {
+    const unsigned end = index + VECTOR / sizeof(T);
+    const vector_axis &inner = plan.axes[0];
+#pragma unroll 1
+    while (index < end) {
+        const position at = position_of(plan, index);
+        const unsigned row = static_cast<unsigned>(inner.extent) - at.inner;
+        const unsigned count = min(row, end - index);
+#pragma unroll 1
+        for (unsigned i = 0; i < count; i++) {
+            push(of_x, x ? x[at.x + i * inner.x] : x_number);
+            push(of_y, y ? y[at.y + i * inner.y] : y_number);
+        }
+        index += count;
+    }
+}
+
 // A thread stores after all of its loads: `out` may be x or y.
 template <class Op, class T>
 __device__ void combine_groups(const T *x, const T *y, T *out, T a, const vector_plan &plan) {
@@ -333,22 +350,25 @@ __device__ void combine_groups(const T *x, const T *y, T *out, T a, const vector
     for (unsigned k = 0; k < Groups; k++) {
         const unsigned group = first + k * blockDim.x;
         if (group < groups) {
-            group_place place = {{0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}, group * Items, false, false};
+            group_place place = {{0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}, group * Items, false, true};
             const vector_axis *axes = plan.axes;
             const unsigned extent = static_cast<unsigned>(axes[0].extent);
             if (!linear) {
                 place.at = position_of(plan, place.index);
                 place.is_cut = place.at.inner + Items > extent;
-                place.is_plane = plan.axis_count == 2 || place.at.second + Items <= axes[1].extent;
+                place.is_near = extent >= Items || plan.axis_count == 2 ||
+                                place.at.second + Items <= axes[1].extent;
                 if (place.is_cut && extent >= Items)
                     place.next = position_of(plan, place.index + extent - place.at.inner);
             }
-            of_x[k] = load_group(x, plan.x_layout, x_number, place, extent, place.at.x,
-                                 place.next.x, axes[0].x, axes[1].x,
-                                 [&](unsigned i) { return position_of(plan, i).x; });
-            of_y[k] = load_group(y, plan.y_layout, y_number, place, extent, place.at.y,
-                                 place.next.y, axes[0].y, axes[1].y,
-                                 [&](unsigned i) { return position_of(plan, i).y; });
+            if (place.is_cut && !place.is_near) {
+                load_rows(x, y, x_number, y_number, plan, place.index, of_x[k].all, of_y[k].all);
+            } else {
+                of_x[k] = load_group(x, plan.x_layout, x_number, place, extent, place.at.x,
+                                     place.next.x, axes[0].x, axes[1].x);
+                of_y[k] = load_group(y, plan.y_layout, y_number, place, extent, place.at.y,
+                                     place.next.y, axes[0].y, axes[1].y);
+            }
         }
     }
 #pragma unroll
