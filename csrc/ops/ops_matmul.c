@@ -37,8 +37,8 @@ static const struct tiling tilings[] = {
 static const struct speed {
     unsigned rate, alone; /* of its multiplications, in thousandths: many blocks; one alone */
     unsigned steps;       /* of k that take as long as a tile's first layer and its results */
-} speeds[] = {{1000, 500, 33}, {1000, 500, 33}, {993, 567, 50}, {842, 673, 56},
-              {856, 1785, 31}, {844, 679, 60},  {565, 386, 29}};
+} speeds[] = {{1000, 500, 33}, {1000, 500, 33}, {993, 567, 50}, {874, 559, 52},
+              {890, 1785, 29}, {810, 643, 52},  {657, 269, 25}};
 
 static unsigned shared_bytes(const struct tiling *tiling, size_t item_bytes) {
     const unsigned word = 16 / (unsigned)item_bytes; /* padding of a step of k: of a, or of both */

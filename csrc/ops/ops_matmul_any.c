@@ -413,7 +413,7 @@ static void try_quads(const struct machine *machine, const struct matmul_plan *g
                         machine->multiprocessors;
     const double loads = (double)plan->chunk / (double)(steps * lanes) + 1;
     const double waits = rounds_of(machine, (double)way.blocks, ops_fixed(matmul, blocks)) *
-                         (ops_fixed(matmul, start_cycles) + loads * ops_fixed(matmul, quad_cycles));
+                         (ops_fixed(matmul, start_cycles) + loads * ops_fixed(matmul, load_cycles));
     const double threads = quads * (double)lanes * plan->slices *
                            (double)(steps * MATMUL_QUAD * machine->item) / DOTS_BYTES;
     const double few = ops_fixed(matmul, threads) * machine->multiprocessors / threads;
