@@ -199,7 +199,7 @@ static int issue(struct walker *w, const struct walk_instruction *in, double loa
 
 /* Goes on to the next instruction; 0 at the end. */
 static int advance(struct walker *w, const struct walk_instruction *code,
-                   const struct walk_queues *s, const struct walk_costs *c) {
+                   const struct walk_queues *s) {
     const struct warp_kind *p = w->pattern;
     if (++w->at == p->blocks[p->visits[w->visit]].end) {
         w->now += p->blocks[p->visits[w->visit]].leaves;
@@ -227,7 +227,7 @@ static int release(struct walker *warps, int count, const struct walk_instructio
         if (warps[i].waits) {
             warps[i].now = last + c->barrier;
             warps[i].waits = 0;
-            found |= advance(&warps[i], code, s, c);
+            found |= advance(&warps[i], code, s);
         }
     return found;
 }
@@ -256,7 +256,7 @@ static int run(struct walker *warps, int count, const struct walk_instruction *c
         if (w->waits)
             w->ready = INFINITY;
         else
-            advance(w, code, &shared, c);
+            advance(w, code, &shared);
     }
 }
 
