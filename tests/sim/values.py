@@ -220,8 +220,14 @@ def cases():
         add(75, f"cvt.pack.sat.{kind}.s32.b32 D, A, B, C", ("r", "r", "r", "r"), third)
     for op in ("add", "mul"):
         add(100, f"{op}.rn.f32x2 D, A, B", ("l", "l", "l"), by_halves(exact_sum(op)))
-    add(90, "min.relu.s16x2 D, A, B", ("r", "r", "r"), relu16(np.minimum))
-    add(90, "max.relu.s16x2 D, A, B", ("r", "r", "r"), relu16(np.maximum))
+    for op, function in (("min", np.minimum), ("max", np.maximum)):
+
+        def relu32(a, b, function=function):
+            return np.maximum(function(a.view(np.int32), b.view(np.int32)), 0).view(np.uint32)
+
+        for form in ("{}.relu.{}", "{}.{}.relu"):  # nvcc writes the second one
+            add(90, form.format(op, "s16x2") + " D, A, B", ("r", "r", "r"), relu16(function))
+            add(90, form.format(op, "s32") + " D, A, B", ("r", "r", "r"), relu32)
     for op, function in (("min", np.fmin), ("max", np.fmax)):
         add(100, f"{op}.f32 D, A, B, C", ("f", "f", "f", "f"), three(function))
         add(100, f"{op}.abs.f32 D, A, B, C", ("f", "f", "f", "f"), three(function, True))

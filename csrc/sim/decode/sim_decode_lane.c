@@ -64,11 +64,17 @@ int sim_find_lane(const struct sim_decoder *d, unsigned *mods) {
             *mods &= ~(unsigned)SIM_M_ROUND;
         }
     }
-    /* saturating integer operations have rows of their own: sim_exec_modified() handles only floats
-     */
-    if (row >= 0 && (*mods & SIM_M_SAT) && is_integer((enum sim_type)sim_lane_ops[row].types[0]))
-        return -1;
-    return row;
+    /* sim_exec_modified() handles only floats: integers have rows of their own */
+    if (row < 0 || !is_integer((enum sim_type)sim_lane_ops[row].types[0]))
+        return row;
+    if (*mods & SIM_M_RELU) {
+        char other[160]; /* .relu precedes the type there; texts may write it behind */
+        const size_t name = d->m->parts[0].length;
+        snprintf(other, sizeof other, "%.*s.relu%s", (int)name, text, text + name);
+        row = sim_row_find(other);
+        *mods &= ~(unsigned)SIM_M_RELU;
+    }
+    return *mods & SIM_M_SAT ? -1 : row;
 }
 
 /* The type that an operand must fit: the row's own, but bits match any type, and rows of mov and
