@@ -603,15 +603,16 @@ static void compare_truths(struct job *job) {
     static const struct axis_functions *const minima[] = {
         &functions_min_int8_int8, &functions_min_int16_int16, &functions_min_int32_int32,
         &functions_min_int64_int64};
-    const uint64_t ones = UINT64_MAX >> (64 - 8 * job->functions->item_size);
-    if (!is_truth(job->functions, job->results.finish) || (~(uint64_t)job->results.key & ones))
+    if (!is_truth(job->functions, job->results.finish))
         return;
-    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
-        if (job->functions == counts[k]) {
+    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
+        const uint64_t ones = UINT64_MAX >> (64 - (8 << k));
+        if (job->functions == counts[k] && !(~(uint64_t)job->results.key & ones)) {
             job->functions = minima[k];
             job->results.key = (int64_t)(job->results.finish == ALL ? ones / 2 + 1 : ones / 2);
             return;
         }
+    }
 }
 
 static enum status cpu_reduce_axis(struct device *device, const struct cpu_kernel *kernel,
