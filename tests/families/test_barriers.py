@@ -50,12 +50,23 @@ CUT = np.dtype([("axis", "u4"), ("chunk", "u4"), ("scales", "u4"), ("extent", "u
 PLAN = np.dtype(
     [(name, "u4") for name in ("shape", "in_place")]
     + [(name, "u8") for name in ("items", "reach", "rows", "columns", "in_pitch", "out_pitch")]
-    + [(name, "u4") for name in ("row_tiles", "column_tiles", "apart", "grid_axes")]
+    + [(name, "u4") for name in ("row_tiles", "column_tiles", "apart", "grid_axes", "near_axes")]
     + [(name, "u4") for name in ("block", "tiles", "load_run", "load_runs", "run", "runs")]
     + [(name, "u4") for name in ("load_run_most", "load_runs_most", "run_most", "runs_most")]
     + [(name, "u4") for name in ("load_axes", "run_axes", "item_axes")]
     + [(name, "u4") for name in ("loads", "stores_vectors", "load_magic", "store_magic")]
-    + [(name, "u4") for name in ("table_bytes", "tile_bytes", "pad", "run_pad", "wrap_magic")]
+    + [
+        (name, "u4")
+        for name in (
+            "table_bytes",
+            "tile_bytes",
+            "pad",
+            "run_pad",
+            "wrap_pad",
+            "wrap_magic",
+            "puts_vectors",
+        )
+    ]
     + [(name, "u4") for name in ("vectors", "in_segments", "segments", "segments_whole", "period")]
     + [(name, "u4") for name in ("item_extent", "item_step", "item_magic", "item_jump")]
     + [("cuts", CUT, 2), ("axes", AXIS, 64), ("all_row_tiles", "u4")],
@@ -168,7 +179,7 @@ def cut_product(m, k, n, block, tile, chunk):
     return launch, [a, b, c, pieces, *cut, plan]
 
 
-DOTS, COLUMNS, OUTER, JOIN = range(4)
+DOTS, QUADS, COLUMNS, OUTER, JOIN = range(5)
 
 # Cases by family, with partial tiles; one for each path of a rung.
 CASES = {
@@ -218,6 +229,7 @@ OWN_CASES = {
     ],
     ("matmul", 13): [
         any_product(3, 5000, 1, 13, 3, DOTS, lane_bits=8),
+        *(any_product(9, 5000, n, 13, 3, QUADS, lane_bits=8) for n in (1, 3)),
         any_product(150, 90, 1, 13, 2, COLUMNS, a_row=1, a_k=150),
         any_product(100, 20, 150, 13, 4, OUTER, across=2, down_bits=3, lane_bits=5, b_along_k=0),
         any_product(9, 1, 7, 13, 2, JOIN, slices=20, join_bits=3),
