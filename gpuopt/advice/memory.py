@@ -372,6 +372,8 @@ def same_address_atomics(evidence: Evidence) -> Iterator[Advice]:
     for site in block.sites:
         if site.kind not in ("atomic", "reduce") or site.space not in ("global", "shared"):
             continue
+        if site.op.name.startswith("mbarrier"):
+            continue  # a wait is one request of the warp
         lanes = float(site.lanes.sum(axis=1).mean())
         if lanes < 8 or site.same * lanes < 6:
             continue
