@@ -145,6 +145,18 @@ def relu16(op):
     return least
 
 
+def relu32(op):
+    return lambda a, b: np.maximum(op(a.view(np.int32), b.view(np.int32)), 0).view(np.uint32)
+
+
+def clamped(add):
+    """Integers; the ISA's text has .relu before the type, nvcc's headers behind it."""
+    for op, function in (("min", np.minimum), ("max", np.maximum)):
+        for kind, relu in (("s16x2", relu16), ("s32", relu32)):
+            for form in (f"{op}.relu.{kind}", f"{op}.{kind}.relu"):
+                add(90, f"{form} D, A, B", ("r", "r", "r"), relu(function))
+
+
 def three(op, magnitude=False):
     def least(*given):
         values = [x.view(F32) for x in given]
@@ -220,14 +232,7 @@ def cases():
         add(75, f"cvt.pack.sat.{kind}.s32.b32 D, A, B, C", ("r", "r", "r", "r"), third)
     for op in ("add", "mul"):
         add(100, f"{op}.rn.f32x2 D, A, B", ("l", "l", "l"), by_halves(exact_sum(op)))
-    for op, function in (("min", np.minimum), ("max", np.maximum)):
-
-        def relu32(a, b, function=function):
-            return np.maximum(function(a.view(np.int32), b.view(np.int32)), 0).view(np.uint32)
-
-        for form in ("{}.relu.{}", "{}.{}.relu"):  # nvcc writes the second one
-            add(90, form.format(op, "s16x2") + " D, A, B", ("r", "r", "r"), relu16(function))
-            add(90, form.format(op, "s32") + " D, A, B", ("r", "r", "r"), relu32)
+    clamped(add)
     for op, function in (("min", np.fmin), ("max", np.fmax)):
         add(100, f"{op}.f32 D, A, B, C", ("f", "f", "f", "f"), three(function))
         add(100, f"{op}.abs.f32 D, A, B, C", ("f", "f", "f", "f"), three(function, True))
