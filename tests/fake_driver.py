@@ -194,6 +194,7 @@ class _ndarray_base:
         self.device = types.SimpleNamespace(id=index)
         self.data = types.SimpleNamespace(ptr=host.ctypes.data, device_id=index)
         self.flags = types.SimpleNamespace(c_contiguous=host.flags.c_contiguous)
+    def transpose(self, axes): return cupy_ndarray(self.host.transpose(axes))
 def construct(cls, *arguments):  # CuPy's, in Python, which gpuopt passes by
     self = object.__new__(cls)
     self._init(*arguments)
@@ -228,6 +229,7 @@ class Tensor:
     def new_empty(self, shape, dtype=None):
         return tensor(np.empty(shape, dtype or self.host.dtype))
     def is_contiguous(self): return self.host.flags.c_contiguous
+    def permute(self, axes): return tensor(self.host.transpose(axes))
     def stride(self): return tuple(s // self.host.itemsize for s in self.host.strides)
     def data_ptr(self): return self.host.ctypes.data
     def __array__(self, dtype=None, copy=None): return self.host

@@ -249,6 +249,8 @@ class DeviceArray:
 class Library:
     """Allocates a library's arrays; this base class allocates gpuopt's own."""
 
+    turns = False  # whether arrays may have other orders than C order, by `turned`
+
     def empty(self, view: View, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Any, View]:
         """Return a new array beside another one, and its view."""
         made = new(shape, dtype, view.device)
@@ -257,6 +259,10 @@ class Library:
     def finish(self, made: Any) -> Any:
         """Return the result for the caller, once the work is queued."""
         return made
+
+    def turned(self, made: Any, axes: tuple[int, ...]) -> Any:
+        """Return an array with its axes in another order."""
+        raise NotImplementedError
 
     def writes(self, out: Any) -> None:
         """Notify the library that one of its arrays is written."""

@@ -79,7 +79,7 @@ def _constructor(base: type) -> tuple[Any, Any]:
 
 
 class _Cupy(_Known):
-    ROOTS, CLASS = ("cupy",), "ndarray"
+    ROOTS, CLASS, turns = ("cupy",), "ndarray", True
 
     def learn(self, kind: type, base: type) -> None:
         _core.know(kind, self, base, _cupy()[1], *_constructor(base))
@@ -98,6 +98,9 @@ class _Cupy(_Known):
                 made = empty(shape, dtype)
         # The stream and dtype are the other array's: asking the new array costs a microsecond.
         return made, View(self, made.data.ptr, shape, None, dtype, view.device, view.stream, made)
+
+    def turned(self, made: Any, axes: tuple[int, ...]) -> Any:
+        return made.transpose(axes)
 
 
 @cache
@@ -139,7 +142,7 @@ def _increment_version() -> Callable[[Any], None] | None:
 
 
 class _Torch(_Known):
-    ROOTS, CLASS = ("torch",), "Tensor"
+    ROOTS, CLASS, turns = ("torch",), "Tensor", True
 
     def learn(self, kind: type, base: type) -> None:
         _core.know(kind, self, _dlpack_dtypes(), *_torch_calls())
@@ -159,6 +162,9 @@ class _Torch(_Known):
         made = empty(shape, dtype=_to_torch(dtype), device=_torch_device(view.device))
         # Like the other array, it is on the current stream.
         return made, View(self, made.data_ptr(), shape, None, dtype, view.device, view.stream, made)
+
+    def turned(self, made: Any, axes: tuple[int, ...]) -> Any:
+        return made.permute(axes)
 
     def view(self, value: Any, name: str) -> View | None:
         """Describe a tensor by its attributes."""

@@ -170,13 +170,6 @@ def broadcast_strides(view: View, shape: tuple[int, ...]) -> tuple[int, ...]:
     return (*(0,) * (len(shape) - len(view.shape)), *steps)
 
 
-def spread(view: View, shape: tuple[int, ...]) -> View:
-    """Return the view broadcast to a shape and in C order; copy it unless it is so already."""
-    if view.shape == shape:
-        return view
-    return compact(view.replace(shape=shape, strides=broadcast_strides(view, shape)))
-
-
 def compact(view: View) -> View:
     """Return the view, or a copy in C order beside it."""
     if in_order(view):

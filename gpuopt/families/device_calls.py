@@ -131,10 +131,10 @@ def check_target(target: View, shape: tuple[int, ...], dtype: np.dtype) -> None:
         raise ValueError("out: is not C-contiguous and aligned; pass an array that is")
 
 
-def inputs(device: str | None, **given: Any) -> dict[str, View] | None:
+def inputs(device: str | None, *, any_order: bool = False, **given: Any) -> dict[str, View] | None:
     """Return the views of a family's arrays, all on one device; None if all are on the host.
 
-    Arrays that are not in C order are copied on their device.
+    Arrays that are not in C order are copied on their device, unless the call reads `any_order`.
 
     Raises
     ------
@@ -162,7 +162,7 @@ def inputs(device: str | None, **given: Any) -> dict[str, View] | None:
     for name, view in found.items():
         if view.device != first.device:
             same_device([(other, first), (name, view)])
-        if view.strides is not None or view.address % view.dtype.itemsize:
+        if not any_order and (view.strides is not None or view.address % view.dtype.itemsize):
             found[name] = compact(view)
     return found
 
@@ -294,6 +294,7 @@ def there_plan(
     how: tuple[Any, Any] = (None, None),
     before: Sequence[Step] = (),
     after: Sequence[Step] = (),
+    back: tuple[int, ...] | None = None,
 ) -> _core.Plan:
     """Return the plan of a call on arrays of a device.
 
@@ -311,11 +312,13 @@ def there_plan(
         (variant, block).
     before, after : sequence of Step
         Passes that replace an input of the call, and passes over its output.
+    back : tuple of int, optional
+        The order of axes in which the caller gets a new output; its library `turns`.
     """
     nbytes, extent, shape, dtype = result
     fields = (
         kernel, numbers, inputs, (nbytes, extent), out, to_host, shape, dtype, factor,
-        factor_dtype, *how, device, tuple(before), tuple(after),
+        factor_dtype, *how, device, tuple(before), tuple(after), back,
     )  # fmt: skip
     return _core.Plan("resident", fields)
 
@@ -410,6 +413,7 @@ def run(
     *,
     dtype: np.dtype | None = None,
     in_place: bool = False,
+    back: tuple[int, ...] | None = None,
 ) -> Any:
     """Run a described call on some views; return `out`, or a new array.
 
@@ -419,6 +423,8 @@ def run(
         The result's dtype, if it is not the call's.
     in_place : bool
         Whether `out` may be one of the inputs.
+    back : tuple of int, optional
+        The order of axes in which the caller gets a new array; its library `turns`.
     """
     dtype = call.dtype if dtype is None else dtype
     every = [*views.values()]
@@ -432,7 +438,10 @@ def run(
                 f"out: is on the host, but the result is on {first.device}; pass an array there"
             )
     _run_on(call, views, target, (variant, block), dtype, in_place)
-    return first.library.finish(made) if out is None else out
+    if out is not None:
+        return out
+    made = first.library.finish(made)
+    return made if back is None else first.library.turned(made, back)
 
 
 def _run_on(

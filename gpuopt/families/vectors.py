@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from gpuopt.arrays.dtypes import by_name, is_bfloat16, kind_of, name_of
 from gpuopt.arrays.inout import NUMBERS, Problem, apart, check_out
 from gpuopt.arrays.libraries import View, check_device, quick_view, view_of
 from gpuopt.families import device_calls, engines
-from gpuopt.families.device_axes import broadcast_strides, in_c_order, spread, strides_of
+from gpuopt.families.device_axes import broadcast_strides, compact, in_c_order, strides_of
 from gpuopt.families.device_calls import asarray, reach_of, there_plan
 from gpuopt.families.plans import kernel_plan, run, weak_numbers
 from gpuopt.util.float_state import in_default_float_state
@@ -114,30 +114,36 @@ def _number(
 
 
 def _on_device(
-    dtypes: tuple[str, ...], device: str | None, **given: object
-) -> dict[str, View] | None:
+    dtypes: tuple[str, ...], device: str | None, ordered: bool, **given: object
+) -> tuple[dict[str, View] | None, tuple[int, ...] | None]:
     """Return two arrays on a device, of one shape and dtype; None if both are on the host.
 
     A Python number must be second; it takes the other's dtype. An operand that broadcasts is copied
-    to the full shape.
+    to the full shape. If `ordered`, the axes have the result's order in memory, whose inverse is
+    returned, too; None: C order.
     """
     (other, array), (name, value) = given.items()
     there = view_of(array, other) if type(value) in (int, float) else None
     if there is not None:
         item = _number(name, value, other, there.dtype, dtypes)
-        views = device_calls.inputs(device, **{other: array})
+        views = device_calls.inputs(device, any_order=True, **{other: array})
         views[name] = view_of(asarray(item, views[other].device), name)
     else:
-        views = device_calls.inputs(device, **given)
+        views = device_calls.inputs(device, any_order=True, **given)
     if not views:
-        return None
+        return None, None
     x, y = views.values()
     if x.dtype != y.dtype:
         device_calls.alike(views)
-    if x.shape == y.shape:
-        return views
     shape = _together(x.shape, y.shape)
-    return {name: spread(view, shape) for name, view in views.items()}
+    order = None
+    if ordered and x.library.turns:
+        order = _k_order(shape, [broadcast_strides(each, shape) for each in (x, y)])
+    turned = {}
+    for name, view in views.items():
+        steps = _in_order(order, broadcast_strides(view, shape))
+        turned[name] = compact(view.replace(shape=_in_order(order, shape), strides=steps))
+    return turned, _inverse(order)
 
 
 @in_default_float_state
@@ -174,25 +180,75 @@ def _saxpy_by(x: np.ndarray, y: np.ndarray, a: object) -> Problem:
 # --- plans of calls on host arrays
 
 
-def _k_order(
-    shape: tuple[int, ...], dtype: np.dtype, operands: list[Any]
-) -> tuple[int, ...] | None:
-    """Return the strides of the result that NumPy would make; None for C order."""
-    arrays = [each for each in operands if isinstance(each, np.ndarray)]
-    if not math.prod(shape) or all(each.flags.c_contiguous for each in arrays):
+def _k_order(shape: tuple[int, ...], steps: list[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """Return the result's axes by their order in memory as NumPy's order "K"; None for C order.
+
+    `steps` are the operands' strides. An axis moves inside of a later one if its stride is smaller
+    in every operand where neither is 0 (npyiter_find_best_axis_ordering of nditer_constr.c).
+    """
+    if not math.prod(shape):
         return None
-    roles = [["readonly"]] * len(arrays) + [["writeonly", "allocate"]]
-    # The dtypes are named: bfloat16 has no common one with others.
-    dtypes = [*(each.dtype for each in arrays), dtype]
-    made = np.nditer([*arrays, None], ["multi_index"], roles, dtypes, "K", "no").operands[-1]
-    return None if made.flags.c_contiguous or min(made.strides) < 0 else made.strides
+    order: list[int] = []  # the innermost axis first
+    for axis in reversed(range(len(shape))):
+        place = len(order)
+        for at in reversed(range(len(order))):
+            pairs = [(abs(each[axis]), abs(each[order[at]])) for each in steps]
+            pairs = [pair for pair in pairs if all(pair)]
+            if pairs and any(inner <= own for own, inner in pairs):
+                break
+            place = at if pairs else place
+        order.insert(place, axis)
+    order.reverse()
+    return None if order == sorted(order) else tuple(order)
+
+
+def _inverse(order: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    return None if order is None else tuple(sorted(range(len(order)), key=order.__getitem__))
+
+
+def _made_in(order: tuple[int, ...] | None, shape: tuple[int, ...], item: int) -> tuple[int, ...]:
+    """Return the strides of a result without gaps whose axes have this order in memory."""
+    steps, step = [0] * len(shape), item
+    for axis in reversed(order or range(len(shape))):
+        steps[axis] = step
+        step *= shape[axis]
+    return tuple(steps)
+
+
+def _in_order(order: tuple[int, ...] | None, values: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a shape or strides with the axes in this order; None: C order."""
+    return values if order is None else tuple(values[axis] for axis in order)
+
+
+def _turned(value: Any, shape: tuple[int, ...], order: tuple[int, ...] | None) -> Any:
+    """Return an array of the host with all of a shape's axes, in this order; None: C order."""
+    if order is None or not isinstance(value, np.ndarray):
+        return value
+    return value.reshape((1,) * (len(shape) - value.ndim) + value.shape).transpose(order)
 
 
 def _steps_of(value: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the strides of an operand that is broadcast to a shape; 0 for a number."""
-    if not isinstance(value, np.ndarray):
-        return (0,) * len(shape)
-    return np.broadcast_to(value, shape).strides
+    """Return the strides of an operand that is broadcast to a shape; 0 where it repeats."""
+    strides = value.strides if isinstance(value, np.ndarray) else ()
+    extents = value.shape if isinstance(value, np.ndarray) else ()
+    steps = (0 if n == 1 else step for n, step in zip(extents, strides, strict=True))
+    return (*(0,) * (len(shape) - len(strides)), *steps)
+
+
+def in_k_order(call: Callable[[Any, Any], np.ndarray], x: Any, y: Any, out: Any) -> np.ndarray:
+    """Call on operands of the host so that the result's axes have NumPy's order in memory.
+
+    The operands' axes then have that order; with an `out`, they are passed as they are.
+    """
+    if out is not None:
+        return call(x, y)
+    given = (("x", x), ("y", y))
+    x, y = (v if type(v) in (int, float) else inout.array_in(v, name) for name, v in given)
+    shape = inout.broadcast(np.shape(x), np.shape(y))
+    order = None if shape is None else _k_order(shape, [_steps_of(each, shape) for each in (x, y)])
+    if shape is None or order is None:
+        return call(x, y)
+    return call(_turned(x, shape, order), _turned(y, shape, order)).transpose(_inverse(order))
 
 
 _SHORT, _NEAR = 16, 1 << 20  # elements of a short row; bytes that stay in a core's cache
@@ -277,13 +333,13 @@ def _planned_vector(
         each.dtype == dtype and each.flags.aligned for each in touched
     )
     at = len(every) + 1  # of `out` among the arguments
-    strides = _k_order(shape, dtype, operands) if out is None else out.strides
     steps = [_steps_of(each, shape) for each in operands]
-    made = in_c_order(shape, dtype) if strides is None else strides
+    order = _k_order(shape, steps) if out is None else None
+    made = _made_in(order, shape, item) if out is None else out.strides
     if out is not None and not all(apart(out, each, in_place=on_cpu) for each in arrays):
         ready = False
     axes = _long_rows(_axes(shape, item, *steps, made), item, on_cpu)
-    whole = all(each.flags.c_contiguous for each in touched)
+    whole = all(_turned(each, shape, order).flags.c_contiguous for each in touched)
     contiguous = whole and len(arrays) == 2 and all(each.shape == shape for each in arrays)
     typed = len(arrays) == len(operands) or name_of(dtype) in NUMBERS
     readable = typed and (on_cpu or contiguous or (whole and variant in _STRIDED))
@@ -303,7 +359,7 @@ def _planned_vector(
     return kernel_plan(
         [(head, tuple(numbers), sizes, numbers[0] * item)],
         inputs,
-        (dtype, shape, strides if out is None else None, None, False, False),
+        (dtype, shape, None if order is None else made, None, False, False),
         (variant, block, device),
         out=-1 if out is None else at,
         factor=-1 if factor is None else 0,
@@ -314,9 +370,13 @@ def _planned_vector(
 _STRIDED = (None, 8, "strided")  # variants that read any layout on a device
 
 
-def _fills(shape: tuple[int, ...], strides: tuple[int, ...], item: int) -> bool:
-    """Return whether no two elements of a layout share memory."""
-    for step, extent in sorted((abs(s), n) for n, s in zip(shape, strides, strict=True) if n > 1):
+def _receives(out: View, shape: tuple[int, ...], like: View) -> bool:
+    """Return whether a kernel may write a sum there: no two elements share memory."""
+    fits = (out.shape, out.dtype, out.device) == (shape, like.dtype, like.device)
+    if not fits or out.read_only:
+        return False
+    item, axes = out.dtype.itemsize, zip(shape, strides_of(out), strict=True)
+    for step, extent in sorted((abs(step), extent) for extent, step in axes if extent > 1):
         if step < item:
             return False
         item = step * extent
@@ -354,13 +414,12 @@ def _there(
     if not weak or not alike or name not in dtypes or _widened(dtype, numbers):
         return None
     shape = _together(*(each.shape if isinstance(each, View) else () for each in operands))
-    n, made = math.prod(shape), in_c_order(shape, dtype)
-    if out is not None:
-        made = strides_of(out)
-        fits = (out.shape, out.dtype, out.device) == (shape, dtype, first.device)
-        if not fits or out.read_only or not _fills(shape, made, item):
-            return None
     steps = [broadcast_strides(each, shape) for each in views]
+    order = _k_order(shape, steps) if out is None and first.library.turns else None
+    n = math.prod(shape)
+    made = _made_in(order, shape, item) if out is None else strides_of(out)
+    if out is not None and not _receives(out, shape, first):
+        return None
     if not n or any(step % item for each in (*steps, made) for step in each):
         return None
     by_view = {id(view): each for view, each in zip(views, steps, strict=True)}
@@ -385,8 +444,9 @@ def _there(
         _head(family, name),
         tuple(settings),
         tuple(read(at + k, each) for k, each in enumerate(operands)),
-        (n * item, reach_of((shape, made, dtype)), shape, dtype),
+        (n * item, reach_of((shape, made, dtype)), _in_order(order, shape), dtype),
         out=-1 if out is None else at + 3,
+        back=_inverse(order),
         factor=-1 if factor is None else 0,
         factor_dtype=name,
         how=(variant, block),
@@ -413,11 +473,15 @@ def _add(x: Any, y: Any, variant: Any, out: Any, block: Any, device: Any) -> Any
     """Add any operands: lists, subclasses, arrays on a device."""
     # The result's library is that of the first array.
     given = {"y": y, "x": x} if type(x) in (int, float) else {"x": x, "y": y}
-    views = _on_device(_ADDED, device, **given)
+    views, back = _on_device(_ADDED, device, out is None, **given)
     if views:
         call = device_calls.described(add_problem, views)
-        return device_calls.run(call, views, variant, block, out, in_place=True)
-    return _on_host(add_problem(x, y), None, variant, block, device, out)
+        return device_calls.run(call, views, variant, block, out, in_place=True, back=back)
+
+    def run_on_host(x: Any, y: Any) -> np.ndarray:
+        return _on_host(add_problem(x, y), None, variant, block, device, out)
+
+    return in_k_order(run_on_host, x, y, out)
 
 
 def _on_host(
@@ -439,7 +503,7 @@ def _on_host(
 
 
 def _saxpy(a: Any, x: Any, y: Any, variant: Any, out: Any, block: Any, device: Any) -> Any:
-    views = _on_device(_SCALED, device, x=x, y=y)
+    views, back = _on_device(_SCALED, device, out is None, x=x, y=y)
     if views:
         if type(a) in (int, float):
             call = device_calls.described(_saxpy_of, views)
@@ -447,8 +511,12 @@ def _saxpy(a: Any, x: Any, y: Any, variant: Any, out: Any, block: Any, device: A
             call = call._replace(numbers=(size, inout.bits(a, call.dtype)))
         else:
             call = device_calls.described(_saxpy_by, views, a)
-        return device_calls.run(call, views, variant, block, out, in_place=True)
-    return _on_host(saxpy_problem(a, x, y), a, variant, block, device, out)
+        return device_calls.run(call, views, variant, block, out, in_place=True, back=back)
+
+    def run_on_host(x: Any, y: Any) -> np.ndarray:
+        return _on_host(saxpy_problem(a, x, y), a, variant, block, device, out)
+
+    return in_k_order(run_on_host, x, y, out)
 
 
 _OTHERS = ("variant", "out", "block", "device")
@@ -500,8 +568,8 @@ def add(
     Returns
     -------
     ndarray
-        x + y, bit for bit as NumPy's; integers wrap. On the cpu its axes have NumPy's order in
-        memory.
+        x + y, bit for bit as NumPy's; integers wrap. A new array's axes have NumPy's order in
+        memory, "K": that of the operands' strides. Arrays of gpuopt, JAX and Numba have C order.
 
     Raises
     ------

@@ -22,7 +22,7 @@ from gpuopt.families.device_calls import asarray
 from gpuopt.families.matmul import matmul, matmul_problem
 from gpuopt.families.reduce_axis import check_out
 from gpuopt.families.transpose import permutation, transpose, transpose_problem
-from gpuopt.families.vectors import add, add_problem, saxpy, saxpy_problem
+from gpuopt.families.vectors import add, add_problem, in_k_order, saxpy, saxpy_problem
 from gpuopt.scale import shards
 from gpuopt.scale.boxes import Box, StoredArray, even, split, store
 from gpuopt.scale.halo import BoxedStencil
@@ -284,17 +284,22 @@ def _vectors(
 
 
 def _add(x: Any, y: Any, variant: Any, out: Any, block: Any, devices: list[str]) -> Any:
-    how = {"variant": variant, "block": block, "out": out}
-    return _vectors(add, add_problem(x, y), x, y, how, devices)
+    def work(x: Any, y: Any) -> Any:
+        how = {"variant": variant, "block": block, "out": out}
+        return _vectors(add, add_problem(x, y), x, y, how, devices)
+
+    return in_k_order(work, x, y, out)
 
 
 def _saxpy(a: Any, x: Any, y: Any, variant: Any, out: Any, block: Any, devices: list[str]) -> Any:
-    how = {"variant": variant, "block": block, "out": out}
-
     def scaled(x: Any, y: Any, **how: Any) -> Any:
         return saxpy(a, x, y, **how)
 
-    return _vectors(scaled, saxpy_problem(a, x, y), x, y, how, devices)
+    def work(x: Any, y: Any) -> Any:
+        how = {"variant": variant, "block": block, "out": out}
+        return _vectors(scaled, saxpy_problem(a, x, y), x, y, how, devices)
+
+    return in_k_order(work, x, y, out)
 
 
 def _matmul(a: Any, b: Any, variant: Any, out: Any, devices: list[str]) -> Any:

@@ -400,10 +400,11 @@ def test_misuse_of_private_functions_raises(fake_cuda):
         head = "transpose", "move", "uint8", "uint8"
         reach = (0, 8, 1, False)
         fields = [head, (1, 8, 0), ((0, 0, 8, reach),), (8, reach), 1, False, (8,), np.dtype("u1"),
-                  -1, None, None, None, "cuda:0", (), ()]
+                  -1, None, None, None, "cuda:0", (), (), None]
         def plan(**changes):
             names = "head numbers inputs output out to_host shape dtype factor named variant block"
-            given = dict(zip((*names.split(), "device", "before", "after"), fields)) | changes
+            names = *names.split(), "device", "before", "after", "back"
+            given = dict(zip(names, fields)) | changes
             return _core.Plan("resident", tuple(given.values()))
         call = plan()
         a, b = (libraries.view_of(swift(np.zeros(8, "u1")), "x") for _ in range(2))

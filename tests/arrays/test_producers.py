@@ -590,6 +590,28 @@ def test_a_librarys_current_stream_and_its_own_type_back(fake_cuda):
     )
 
 
+def test_a_sum_has_numpys_order_in_memory_if_its_library_keeps_orders(fake_cuda):
+    with_producers(
+        fake_cuda,
+        FAKE_LIBRARIES
+        + textwrap.dedent("""
+        import itertools
+        from functools import partial
+        room = np.zeros((4, 6, 5), "f4")
+        sides = [room[:, ::2].T, room[:, ::-2].T, room[:, ::2].transpose(2, 1, 0).copy()]
+        sides += [room[:, :3, 0].T, room[:, :1].T, room[:, :3].copy().T]
+        own = lambda host: Interface(host, strides=host.strides)
+        calls = gpuopt.add, partial(gpuopt.saxpy, 2), partial(gpuopt.saxpy, np.float32(2))
+        for x, y in itertools.product(sides, repeat=2):
+            for kind in (cupy_ndarray, tensor, own):
+                for call in calls:
+                    found, want = call(kind(x), kind(y)), np.add(x, y)
+                    assert found.shape == want.shape
+                    assert kind is own or found.host.strides == want.strides
+        """),
+    )
+
+
 # --- streams of failing calls, and streams that depend on the thread
 
 

@@ -30,6 +30,21 @@ def draw(rng, dtype, n):
     return rng.standard_normal(n).astype(dtype)
 
 
+def any_layout(rng, dtype, shape):
+    """Return an array that broadcasts to a shape, its axes in any order, with gaps or reversed."""
+    axes = len(shape)
+    order = rng.permutation(axes) if rng.random() < 0.7 else np.arange(axes)
+    own = [1 if rng.random() < 0.15 else int(n) for n in shape]
+    steps = [int(rng.choice([1, 1, 1, 2, -1])) for _ in own]
+    extents = [own[k] * abs(steps[k]) for k in order]
+    whole = rng.integers(-100, 100, extents).astype(dtype).transpose(np.argsort(order))
+    found = whole[tuple(slice(None, None, step) for step in steps)]
+    if axes and rng.random() < 0.15:  # repeats itself
+        strides = (0 if k == 0 else step for k, step in enumerate(found.strides))
+        found = np.lib.stride_tricks.as_strided(found, found.shape, tuple(strides))
+    return found[(0,) * int(rng.integers(0, axes + 1))] if rng.random() < 0.2 else found
+
+
 def check_saxpy(got, a, x, y):
     wide = np.longdouble(a) * x.astype(np.longdouble)
     want = wide + y
@@ -140,6 +155,29 @@ def test_broadcast_operands_match_numpy(device, rung, shapes, rng):
             assert gpuopt.add(left, right, out=odd, **call) is odd
             assert odd.tobytes() == want.tobytes()
     check_saxpy(gpuopt.saxpy(0.5, x, y, **call), 0.5, x, y)
+
+
+@pytest.mark.parametrize("device", kinds())
+def test_result_has_numpys_order_in_memory(device, rng):
+    """Operands of any order, broadcast, reversed, with gaps; order "K" of NumPy's iterators."""
+    for case in range(300 if device == "cpu" else 80):
+        shape = tuple(rng.integers(1, 5, rng.integers(0, 6)))
+        x, y = (any_layout(rng, ("int16", "int32", "float64")[case % 3], shape) for _ in range(2))
+        want, called = np.add(x, y), {"device": device}
+        if case % 5 == 0:
+            called["variant"] = "openmp" if device == "cpu" else "strided"
+        found = [gpuopt.add(x, y, **called)] if case % 3 or "variant" not in called else []
+        if case % 3 == 2:
+            found.append(gpuopt.saxpy(1.0, x, y, **called))
+            found.append(gpuopt.saxpy(np.float64(1), x, y, **called))
+        for got in found:
+            np.testing.assert_array_equal(got, want)
+            assert steps_of(got) == steps_of(np.asarray(want)), (x.strides, y.strides)
+
+
+def steps_of(array):
+    """Return the strides of the axes that have some; NumPy's others depend on its loop."""
+    return [step for step, n in zip(array.strides, array.shape, strict=True) if n > 1]
 
 
 @pytest.mark.parametrize("device", kinds())

@@ -90,6 +90,7 @@ static void put_view(struct key *key, const struct py_view_items *view) {
     }
     put(key, 'V' | (uint64_t)(view->read_only != 0) << 8 | (uint64_t)(view->waits != 0) << 9 |
                  (uint64_t)(unsigned)descr->type_num << 32);
+    put(key, (uint64_t)(uintptr_t)view->library); /* some have C order only */
     put_text(key, view->device);
     put_tuple(key, view->shape);
     if (view->strides != Py_None)

@@ -626,12 +626,13 @@ static PyType_Slot plan_slots[] = {
      "variant, block, device), of gpuopt.reduce's arguments.\n"
      "\"resident\": (head, numbers, inputs, (bytes of the output, reach), out, out is on the "
      "host,\n"
-     "shape, dtype, factor, factor's dtype, variant, block, device, passes before, passes after).\n"
+     "shape, dtype, factor, factor's dtype, variant, block, device, passes before, passes after, "
+     "back).\n"
      "Its inputs: (argument or View, offset, bytes, reach), or (argument, dtype) of a number. A\n"
      "reach: (low, high, alignment, in_place), the range of bytes around the first element, and\n"
      "whether the output may be this input. A pass: (head, numbers, bytes read, bytes written,\n"
      "variant, block, k); before the call k is the input that it replaces, after it the offset in\n"
-     "the memory that it reads."},
+     "the memory that it reads. `back`: the order of a new array's axes for the caller, or None."},
     {0, NULL},
 };
 

@@ -28,6 +28,7 @@ struct py_there {
     struct there_input inputs[OPS_INPUTS_MAX];
     struct reach reach;                       /* the output's */
     PyObject *device, *shape, *steps, *dtype; /* the last three: the result's */
+    PyObject *back;                           /* the caller gets it with these axes; or None */
     enum dtype result;
     int out, to_host, factor; /* arguments, or -1; `out` is on the host */
     enum dtype factor_dtype;
@@ -173,20 +174,21 @@ static PyObject *steps_of(PyObject *shape) {
 
 static int read_fields(struct py_state *state, PyObject *fields, struct py_there *there) {
     PyObject *head, *numbers, *inputs, *output, *reach, *shape, *dtype, *variant, *block, *device;
-    PyObject *before, *after;
+    PyObject *before, *after, *back;
     const char *factor;
     Py_ssize_t bytes;
     struct py_problem problem;
-    if (!PyArg_ParseTuple(fields, "O!O!O!O!ipO!OizOOUO!O!", &PyTuple_Type, &head, &PyTuple_Type,
+    if (!PyArg_ParseTuple(fields, "O!O!O!O!ipO!OizOOUO!O!O", &PyTuple_Type, &head, &PyTuple_Type,
                           &numbers, &PyTuple_Type, &inputs, &PyTuple_Type, &output, &there->out,
                           &there->to_host, &PyTuple_Type, &shape, &dtype, &there->factor, &factor,
-                          &variant, &block, &device, &PyTuple_Type, &before, &PyTuple_Type,
-                          &after) ||
+                          &variant, &block, &device, &PyTuple_Type, &before, &PyTuple_Type, &after,
+                          &back) ||
         !PyArg_ParseTuple(output, "nO!", &bytes, &PyTuple_Type, &reach) ||
         read_reach(reach, &there->reach))
         return -1;
     there->device = Py_NewRef(device);
     there->shape = Py_NewRef(shape);
+    there->back = Py_NewRef(back);
     if (!(there->steps = steps_of(shape)))
         return -1;
     there->dtype = Py_NewRef(dtype);
@@ -221,6 +223,7 @@ void py_there_free(struct py_there *there) {
     Py_XDECREF(there->shape);
     Py_XDECREF(there->steps);
     Py_XDECREF(there->dtype);
+    Py_XDECREF(there->back);
     PyMem_Free(there->passes);
     PyMem_Free(there);
 }
@@ -388,6 +391,15 @@ static PyObject *into(const struct py_there *there, struct py_state *state, PyOb
                                                                                : NULL;
 }
 
+/* Returns the result, whose reference it takes, with the caller's order of axes. */
+static PyObject *turned(const struct py_there *there, PyObject *library, PyObject *made) {
+    if (there->back == Py_None)
+        return made;
+    PyObject *result = PyObject_CallMethod(library, "turned", "OO", made, there->back);
+    Py_DECREF(made);
+    return result;
+}
+
 static PyObject *to_new_array(const struct py_there *there, struct py_state *state,
                               const struct py_view_items *first, PyObject *view,
                               PyObject *const *operands, struct there_run *run) {
@@ -397,7 +409,7 @@ static PyObject *to_new_array(const struct py_there *there, struct py_state *sta
     PyObject *result = NULL, *pair, *made = py_known_new(state, first, &given, &to);
     if (made) {
         if (enqueue(there, state, operands, &to, run) > 0)
-            return made;
+            return turned(there, first->library, made);
         Py_DECREF(made);
         return NULL;
     }
@@ -407,7 +419,7 @@ static PyObject *to_new_array(const struct py_there *there, struct py_state *sta
     if (pair && enqueue(there, state, operands, items_of(PyTuple_GetItem(pair, 1)), run) > 0)
         result = PyObject_CallMethod(first->library, "finish", "O", PyTuple_GetItem(pair, 0));
     Py_XDECREF(pair);
-    return result;
+    return result ? turned(there, first->library, result) : NULL;
 }
 
 PyObject *py_there_run(const struct py_there *there, struct py_state *state,
