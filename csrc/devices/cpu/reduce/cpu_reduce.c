@@ -69,7 +69,6 @@ RUNG(-1, "simd", "cpu_reduce_simd",
 #include "../cpu_kernels.h"
 #include "../cpu_team.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* The signatures paste the name `bool`: from here on a type's name, no longer a macro. */
@@ -94,6 +93,7 @@ enum {
     TASK_CHUNKS = 4,            /* that a thread of the team takes at a time */
     TURN_SEGMENTS = 16,         /* that the team processes at a time */
     PREFETCHED = 8 * CPU_AHEAD, /* bytes of an array from which on it is prefetched */
+    PIECE_BYTES = 8192,         /* gathered at a time, in the first-level cache: whole leaves */
 };
 
 _Static_assert(CHUNK / (ORDERLESS_BYTES / sizeof(uint16_t)) <= 128,
@@ -103,7 +103,32 @@ _Static_assert(DEVICE_SUBTREE % CHUNK == 0 &&
                    !(DEVICE_SUBTREE / CHUNK & (DEVICE_SUBTREE / CHUNK - 1)),
                "ops_reduce_call.c's pieces are subtrees");
 
+_Static_assert(PIECE_BYTES % (LEAF * GPUOPT_ITEM_MAX) == 0, "a piece has whole leaves");
+
 struct functions;
+
+/* The elements of a chunk: contiguous ones, or those of a box from `first` on, which are gathered
+ * to `room` piece by piece. */
+struct source {
+    const char *items;
+    bool prefetch;
+    const struct device_box *box; /* NULL: contiguous */
+    uint64_t first;
+    char *room;
+};
+
+/* Elements of a piece. */
+static size_t piece_of(const struct source *source, size_t size) {
+    return source->box ? PIECE_BYTES / size : TASK_CHUNKS * CHUNK;
+}
+
+/* Its elements from `at` on, contiguous. */
+static const void *next_piece(const struct source *source, size_t at, size_t count, size_t size) {
+    if (!source->box)
+        return source->items + at * size;
+    gather_box(source->room, source->box, size, source->first + at, count);
+    return source->room;
+}
 
 /* --- the functions of a signature
  *
@@ -131,23 +156,29 @@ struct functions;
         for (int lane = 0; lane < LANES; lane++)                                                 \
             a[lane] = APPLY_##op(acc, a[lane], b[lane]);                                         \
     }                                                                                            \
-    CPU_INLINE void tree_##op##_##items(const void *data, size_t n, int left, void *result,      \
-                                        int64_t key, bool prefetch) {                            \
-        const type_##items *in = data;                                                           \
+    CPU_INLINE void tree_##op##_##items(const struct source *source, size_t n, const int left,   \
+                                        void *result, int64_t key) {                             \
         type_##acc stack[STACK][LANES], rest[LANES];                                             \
         int depth = 0;                                                                           \
-        const size_t leaves = n / LEAF;                                                          \
-        for (size_t leaf = 0; leaf < leaves; leaf++) {                                           \
-            if (prefetch)                                                                        \
-                cpu_prefetch(in + leaf * LEAF, sizeof(type_##items) * LEAF);                     \
-            leaf_##op##_##items(in + leaf * LEAF, stack[depth++], key);                          \
-            for (size_t pairs = leaf + 1; pairs % 2 == 0; pairs /= 2, depth--)                   \
-                merge_##op##_##items(stack[depth - 2], stack[depth - 1]);                        \
-        }                                                                                        \
+        const size_t size = (size_t)left * sizeof(type_##items);                                 \
+        const size_t piece = piece_of(source, size) * (size_t)left;                              \
         for (int lane = 0; lane < LANES; lane++)                                                 \
             rest[lane] = IDENTITY_##op(acc);                                                     \
-        for (size_t i = leaves * LEAF; i < n; i++)                                               \
-            rest[i % LANES] = APPLY_##op(acc, rest[i % LANES], LOAD_##items(acc, in[i]));        \
+        for (size_t done = 0, count; done < n; done += count) {                                  \
+            count = n - done < piece ? n - done : piece;                                         \
+            const type_##items *in =                                                             \
+                next_piece(source, done / (size_t)left, count / (size_t)left, size);             \
+            const size_t leaves = (done + count) / LEAF;                                         \
+            for (size_t leaf = done / LEAF; leaf < leaves; leaf++, in += LEAF) {                 \
+                if (source->prefetch)                                                            \
+                    cpu_prefetch(in, sizeof(type_##items) * LEAF);                               \
+                leaf_##op##_##items(in, stack[depth++], key);                                    \
+                for (size_t pairs = leaf + 1; pairs % 2 == 0; pairs /= 2, depth--)               \
+                    merge_##op##_##items(stack[depth - 2], stack[depth - 1]);                    \
+            }                                                                                    \
+            for (size_t i = 0; i < (done + count) % LEAF; i++)                                   \
+                rest[i % LANES] = APPLY_##op(acc, rest[i % LANES], LOAD_##items(acc, in[i]));    \
+        }                                                                                        \
         while (depth > 0)                                                                        \
             merge_##op##_##items(rest, stack[--depth]);                                          \
         for (int half = LANES / 2; half >= left; half /= 2)                                      \
@@ -155,116 +186,125 @@ struct functions;
                 rest[lane] = APPLY_##op(acc, rest[lane], rest[lane + half]);                     \
         memcpy(result, rest, (size_t)left * sizeof *rest);                                       \
     }
-#define TREE_FUNCTIONS(op, items, acc)                                                            \
-    TREE(op, items, acc)                                                                          \
-    CPU_INLINE void any_chunk_##op##_##items(const struct functions *functions, const void *data, \
-                                             size_t n, void *out, bool prefetch) {                \
-        tree_##op##_##items(data, n, 1, out, functions->key, prefetch);                           \
-    }                                                                                             \
+#define TREE_FUNCTIONS(op, items, acc)                                                           \
+    TREE(op, items, acc)                                                                         \
+    CPU_INLINE void any_chunk_##op##_##items(const struct functions *functions,                  \
+                                             const struct source *source, size_t n, void *out) { \
+        tree_##op##_##items(source, n, 1, out, functions->key);                                  \
+    }                                                                                            \
     CHUNKS(op, items)
 
 /* Sums of complex numbers: as twice as many real ones. */
-#define PAIR_FUNCTIONS(op, items, acc)                                                            \
-    CPU_INLINE void any_chunk_##op##_##items(const struct functions *functions, const void *data, \
-                                             size_t n, void *out, bool prefetch) {                \
-        (void)functions;                                                                          \
-        PAIRS_##op##_##items(data, 2 * n, 2, out, 0, prefetch);                                   \
-    }                                                                                             \
+#define PAIR_FUNCTIONS(op, items, acc)                                                           \
+    CPU_INLINE void any_chunk_##op##_##items(const struct functions *functions,                  \
+                                             const struct source *source, size_t n, void *out) { \
+        (void)functions;                                                                         \
+        PAIRS_##op##_##items(source, 2 * n, 2, out, 0);                                          \
+    }                                                                                            \
     CHUNKS(op, items)
 #define PAIRS_sum_complex64 tree_sum_float32
 #define PAIRS_sum_complex128 tree_sum_float64
 
 /* Lanes of operations whose result does not depend on the order. */
-#define ORDERLESS_FUNCTIONS(op, items, acc)                                                       \
-    CPU_INLINE void any_chunk_##op##_##items(const struct functions *functions, const void *data, \
-                                             size_t n, void *out, bool prefetch) {                \
-        typedef NARROW_##op(items, acc) narrow;                                                   \
-        typedef bits_of_##acc bits;                                                               \
-        enum { MANY = ORDERLESS_BYTES / sizeof(narrow) };                                         \
-        const int64_t key = functions->key;                                                       \
-        const type_##items *in = data;                                                            \
-        narrow lanes[MANY];                                                                       \
-        bits signs[MANY] = {0}, nans[MANY] = {0}, sign = 0, nan = 0;                              \
-        type_##acc wide[MANY];                                                                    \
-        size_t i = 0;                                                                             \
-        (void)key, (void)sign, (void)nan;                                                         \
-        for (int lane = 0; lane < MANY; lane++)                                                   \
-            lanes[lane] = IDENTITY_##op(acc);                                                     \
-        for (; i + MANY <= n; i += MANY) {                                                        \
-            if (prefetch)                                                                         \
-                cpu_prefetch(in + i, sizeof(type_##items) * MANY);                                \
-            for (int lane = 0; lane < MANY; lane++) {                                             \
-                const narrow next = ITEM_##op(items, acc, in[i + (size_t)lane]);                  \
-                lanes[lane] = COMBINE_##op(acc, lanes[lane], next);                               \
-                signs[lane] |= (bits)SIGN_##op(acc, next);                                        \
-                nans[lane] |= (bits)IS_NAN_##op(acc, next);                                       \
-            }                                                                                     \
-        }                                                                                         \
-        for (int lane = 0; i < n; i++, lane++) {                                                  \
-            const narrow next = ITEM_##op(items, acc, in[i]);                                     \
-            lanes[lane] = COMBINE_##op(acc, lanes[lane], next);                                   \
-            signs[lane] |= (bits)SIGN_##op(acc, next);                                            \
-            nans[lane] |= (bits)IS_NAN_##op(acc, next);                                           \
-        }                                                                                         \
-        for (int lane = 0; lane < MANY; lane++) {                                                 \
-            wide[lane] = (type_##acc)lanes[lane];                                                 \
-            sign |= signs[lane];                                                                  \
-            nan |= nans[lane];                                                                    \
-        }                                                                                         \
-        for (int half = MANY / 2; half > 0; half /= 2)                                            \
-            for (int lane = 0; lane < half; lane++)                                               \
-                wide[lane] = FOLD_##op(acc, wide[lane], wide[lane + half]);                       \
-        wide[0] = VALUE_OF_##op(acc, wide[0], sign, nan);                                         \
-        *(type_##acc *)out = BACK_##op(acc, wide[0]);                                             \
-    }                                                                                             \
+#define ORDERLESS_FUNCTIONS(op, items, acc)                                                      \
+    CPU_INLINE void any_chunk_##op##_##items(const struct functions *functions,                  \
+                                             const struct source *source, size_t n, void *out) { \
+        typedef NARROW_##op(items, acc) narrow;                                                  \
+        typedef bits_of_##acc bits;                                                              \
+        enum { MANY = ORDERLESS_BYTES / sizeof(narrow) };                                        \
+        const int64_t key = functions->key;                                                      \
+        const size_t piece = piece_of(source, sizeof(type_##items));                             \
+        narrow lanes[MANY];                                                                      \
+        bits signs[MANY] = {0}, nans[MANY] = {0}, sign = 0, nan = 0;                             \
+        type_##acc wide[MANY];                                                                   \
+        (void)key, (void)sign, (void)nan;                                                        \
+        for (int lane = 0; lane < MANY; lane++)                                                  \
+            lanes[lane] = IDENTITY_##op(acc);                                                    \
+        for (size_t done = 0, count; done < n; done += count) {                                  \
+            count = n - done < piece ? n - done : piece;                                         \
+            const type_##items *in = next_piece(source, done, count, sizeof *in);                \
+            size_t i = 0;                                                                        \
+            for (; i + MANY <= count; i += MANY) {                                               \
+                if (source->prefetch)                                                            \
+                    cpu_prefetch(in + i, sizeof(type_##items) * MANY);                           \
+                for (int lane = 0; lane < MANY; lane++) {                                        \
+                    const narrow next = ITEM_##op(items, acc, in[i + (size_t)lane]);             \
+                    lanes[lane] = COMBINE_##op(acc, lanes[lane], next);                          \
+                    signs[lane] |= (bits)SIGN_##op(acc, next);                                   \
+                    nans[lane] |= (bits)IS_NAN_##op(acc, next);                                  \
+                }                                                                                \
+            }                                                                                    \
+            for (int lane = 0; i < count; i++, lane++) {                                         \
+                const narrow next = ITEM_##op(items, acc, in[i]);                                \
+                lanes[lane] = COMBINE_##op(acc, lanes[lane], next);                              \
+                signs[lane] |= (bits)SIGN_##op(acc, next);                                       \
+                nans[lane] |= (bits)IS_NAN_##op(acc, next);                                      \
+            }                                                                                    \
+        }                                                                                        \
+        for (int lane = 0; lane < MANY; lane++) {                                                \
+            wide[lane] = (type_##acc)lanes[lane];                                                \
+            sign |= signs[lane];                                                                 \
+            nan |= nans[lane];                                                                   \
+        }                                                                                        \
+        for (int half = MANY / 2; half > 0; half /= 2)                                           \
+            for (int lane = 0; lane < half; lane++)                                              \
+                wide[lane] = FOLD_##op(acc, wide[lane], wide[lane + half]);                      \
+        wide[0] = VALUE_OF_##op(acc, wide[0], sign, nan);                                        \
+        *(type_##acc *)out = BACK_##op(acc, wide[0]);                                            \
+    }                                                                                            \
     CHUNKS(op, items)
 
 /* Bits of integers of any width, by words, which are combined at the end. */
-#define BITS_FUNCTIONS(op, items, acc)                                                            \
-    CPU_INLINE void any_chunk_##op##_##items(const struct functions *functions, const void *data, \
-                                             size_t n, void *out, bool prefetch) {                \
-        enum { MANY = ORDERLESS_BYTES / sizeof(uint64_t) };                                       \
-        const uint64_t key = (uint64_t)functions->key;                                            \
-        const size_t size = functions->item_size, bytes = n * size;                               \
-        uint64_t lanes[MANY] = {0}, block[MANY], all = 0;                                         \
-        const char *in = data;                                                                    \
-        size_t i = 0;                                                                             \
-        for (; i + ORDERLESS_BYTES <= bytes; i += ORDERLESS_BYTES) {                              \
-            const raw_8 *words = (const raw_8 *)(in + i);                                         \
-            if (prefetch)                                                                         \
-                cpu_prefetch(in + i, ORDERLESS_BYTES);                                            \
-            for (int lane = 0; lane < MANY; lane++)                                               \
-                lanes[lane] = COMBINE_##op(uint64, lanes[lane], words[lane] ^ key);               \
-        }                                                                                         \
-        for (int lane = 0; lane < MANY; lane++)                                                   \
-            block[lane] = key;                                                                    \
-        memcpy(block, in + i, bytes - i);                                                         \
-        for (int lane = 0; lane < MANY; lane++)                                                   \
-            lanes[lane] = COMBINE_##op(uint64, lanes[lane], block[lane] ^ key);                   \
-        for (int lane = 0; lane < MANY; lane++)                                                   \
-            all = COMBINE_##op(uint64, all, lanes[lane]);                                         \
-        for (size_t half = sizeof all / 2; half >= size; half /= 2)                               \
-            all = COMBINE_##op(uint64, all, all >> 8 * half);                                     \
-        all ^= key;                                                                               \
-        memcpy(out, &all, size); /* little-endian */                                              \
-    }                                                                                             \
+#define BITS_FUNCTIONS(op, items, acc)                                                           \
+    CPU_INLINE void any_chunk_##op##_##items(const struct functions *functions,                  \
+                                             const struct source *source, size_t n, void *out) { \
+        enum { MANY = ORDERLESS_BYTES / sizeof(uint64_t) };                                      \
+        const uint64_t key = (uint64_t)functions->key;                                           \
+        const size_t size = functions->item_size, piece = piece_of(source, size);                \
+        uint64_t lanes[MANY] = {0}, block[MANY], all = 0;                                        \
+        for (int lane = 0; lane < MANY; lane++)                                                  \
+            block[lane] = key;                                                                   \
+        for (size_t done = 0, count; done < n; done += count) {                                  \
+            count = n - done < piece ? n - done : piece;                                         \
+            const char *in = next_piece(source, done, count, size);                              \
+            const size_t bytes = count * size;                                                   \
+            size_t i = 0;                                                                        \
+            for (; i + ORDERLESS_BYTES <= bytes; i += ORDERLESS_BYTES) {                         \
+                const raw_8 *words = (const raw_8 *)(in + i);                                    \
+                if (source->prefetch)                                                            \
+                    cpu_prefetch(in + i, ORDERLESS_BYTES);                                       \
+                for (int lane = 0; lane < MANY; lane++)                                          \
+                    lanes[lane] = COMBINE_##op(uint64, lanes[lane], words[lane] ^ key);          \
+            }                                                                                    \
+            memcpy(block, in + i, bytes - i);                                                    \
+        }                                                                                        \
+        for (int lane = 0; lane < MANY; lane++)                                                  \
+            lanes[lane] = COMBINE_##op(uint64, lanes[lane], block[lane] ^ key);                  \
+        for (int lane = 0; lane < MANY; lane++)                                                  \
+            all = COMBINE_##op(uint64, all, lanes[lane]);                                        \
+        for (size_t half = sizeof all / 2; half >= size; half /= 2)                              \
+            all = COMBINE_##op(uint64, all, all >> 8 * half);                                    \
+        all ^= key;                                                                              \
+        memcpy(out, &all, size); /* little-endian */                                             \
+    }                                                                                            \
     CHUNKS(op, items)
 
 #define CHUNKS(op, items) CPU_ISAS(ISA_CHUNK, op##_##items)
-#define ISA_CHUNK(isa, target, bytes, prefix, here, name)                                        \
-    target static void chunk_##name##_##isa(const struct functions *functions, const void *data, \
-                                            size_t n, void *result, bool prefetch) {             \
-        any_chunk_##name(functions, data, n, result, prefetch);                                  \
+#define ISA_CHUNK(isa, target, bytes, prefix, here, name)                                          \
+    target static void chunk_##name##_##isa(const struct functions *functions,                     \
+                                            const struct source *source, size_t n, void *result) { \
+        any_chunk_##name(functions, source, n, result);                                            \
     }
 
-typedef void chunk_function(const struct functions *functions, const void *items, size_t n,
-                            void *result, bool prefetch);
+typedef void chunk_function(const struct functions *functions, const struct source *source,
+                            size_t n, void *result);
 
 struct functions {
     chunk_function *chunk[CPU_ISA_COUNT];
     void (*combine)(void *a, const void *b);
     int64_t key;
     size_t item_size, accumulator_size;
+    size_t together; /* chunks that are reduced as one: neither order nor overflow matters */
 };
 
 /* Unsigned integers are reduced as signed ones, max as min, `and` as `or`: see KEY_<op>. */
@@ -339,6 +379,13 @@ BITS_FUNCTIONS(xor, bits, bits)
 #define KEY_and(items) -1
 #define KEY_or(items) 0
 #define KEY_xor(items) 0
+#define TOGETHER_sum 1
+#define TOGETHER_prod 1
+#define TOGETHER_min TASK_CHUNKS
+#define TOGETHER_max TASK_CHUNKS
+#define TOGETHER_and TASK_CHUNKS
+#define TOGETHER_or TASK_CHUNKS
+#define TOGETHER_xor TASK_CHUNKS
 #define KEPT_bool -1
 #define KEPT_int8 -1
 #define KEPT_int16 -1
@@ -382,12 +429,10 @@ BITS_FUNCTIONS(xor, bits, bits)
     }                                                                                 \
     FUNCTIONS_OF(op, items, acc, CORE_##op(items))
 #define FUNCTIONS_OF(op, items, acc, core) FUNCTIONS_BY(op, items, acc, core)
-#define FUNCTIONS_BY(op, items, acc, core)                                                \
-    static const struct functions functions_##op##_##items = {{CPU_ISAS(ISA_NAME, core)}, \
-                                                              combine_##op##_##items,     \
-                                                              KEY_##op(items),            \
-                                                              sizeof(type_##items),       \
-                                                              sizeof(type_##acc)};
+#define FUNCTIONS_BY(op, items, acc, core)                                   \
+    static const struct functions functions_##op##_##items = {               \
+        {CPU_ISAS(ISA_NAME, core)}, combine_##op##_##items, KEY_##op(items), \
+        sizeof(type_##items),       sizeof(type_##acc),     TOGETHER_##op};
 #define ISA_NAME(isa, target, bytes, prefix, here, name) chunk_##name##_##isa,
 
 CPU_REDUCE_SIGNATURES(FUNCTIONS_ROW)
@@ -411,9 +456,19 @@ static void combine_all(const struct functions *functions, accumulator *values, 
     }
 }
 
+/* What needs no wider type is bound by its bytes alone. */
 static int threads_for(uint64_t n, const struct functions *functions) {
-    return cpu_team_threads((double)n / ITEMS_PER_NS +
-                            (double)n * (double)functions->item_size / BYTES_PER_NS);
+    const double bytes = (double)n * (double)functions->item_size;
+    return cpu_team_threads(bytes / BYTES_PER_NS +
+                            (functions->together > 1 ? 0 : (double)n / ITEMS_PER_NS));
+}
+
+/* Reduces chunk `index` of n elements by the code that every CPU can run. */
+static void plain_chunk(const struct functions *functions, const char *items, size_t index,
+                        size_t n, accumulator *value) {
+    const struct source source = {.items = items + index * CHUNK * functions->item_size};
+    const size_t left = n - index * CHUNK;
+    functions->chunk[CPU_ISA_baseline](functions, &source, left < CHUNK ? left : CHUNK, value);
 }
 
 static void reduce_segment(const struct functions *functions, bool parallel, const char *items,
@@ -425,16 +480,12 @@ static void reduce_segment(const struct functions *functions, bool parallel, con
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 2)
         for (size_t chunk = 0; chunk < chunks; chunk++) {
             const float_state before = float_state_enter();
-            functions->chunk[CPU_ISA_baseline](
-                functions, items + chunk * CHUNK * functions->item_size,
-                n - chunk * CHUNK < CHUNK ? n - chunk * CHUNK : CHUNK, &partial[chunk], false);
+            plain_chunk(functions, items, chunk, n, &partial[chunk]);
             float_state_leave(before);
         }
     } else {
         for (size_t chunk = 0; chunk < chunks; chunk++)
-            functions->chunk[CPU_ISA_baseline](
-                functions, items + chunk * CHUNK * functions->item_size,
-                n - chunk * CHUNK < CHUNK ? n - chunk * CHUNK : CHUNK, &partial[chunk], false);
+            plain_chunk(functions, items, chunk, n, &partial[chunk]);
     }
     combine_all(functions, partial, chunks);
     *value = partial[0];
@@ -489,26 +540,26 @@ static enum status cpu_reduce(struct device *device, const struct cpu_kernel *ke
 struct turn {
     const struct functions *functions;
     const char *items;
-    const struct device_box *box; /* instead, if strided; */
-    char *gathered;               /* with a chunk's room for each thread */
+    const struct device_box *box; /* instead, if strided */
     uint64_t first, n;            /* of the elements */
-    accumulator *partial;         /* one a chunk */
+    accumulator *partial;         /* one for chunks that are reduced together */
 };
 
 static void turn_task(const void *state, uint64_t task, struct cpu_worker *worker) {
+    _Alignas(CPU_LINE) char room[PIECE_BYTES];
     const struct turn *turn = state;
-    chunk_function *const chunk = turn->functions->chunk[cpu_isa()];
-    const size_t first = (size_t)task * TASK_CHUNKS, size = turn->functions->item_size;
-    for (size_t i = first; i < first + TASK_CHUNKS && (i == 0 || i * CHUNK < turn->n); i++) {
-        const size_t n = turn->n - i * CHUNK < CHUNK ? turn->n - i * CHUNK : CHUNK;
-        if (turn->box) {
-            char *const room = turn->gathered + (size_t)worker->number * CHUNK * size;
-            gather_box(room, turn->box, size, turn->first + i * CHUNK, n);
-            chunk(turn->functions, room, n, &turn->partial[i], false);
-        } else {
-            chunk(turn->functions, turn->items + (turn->first + i * CHUNK) * size, n,
-                  &turn->partial[i], true);
+    const struct functions *functions = turn->functions;
+    const size_t first = (size_t)task * TASK_CHUNKS, together = functions->together;
+    (void)worker;
+    for (size_t i = first; i < first + TASK_CHUNKS && i * CHUNK < turn->n; i += together) {
+        const size_t left = turn->n - i * CHUNK, most = together * CHUNK;
+        struct source source = {.box = turn->box, .first = turn->first + i * CHUNK, .room = room};
+        if (!source.box) {
+            source.items = turn->items + source.first * functions->item_size;
+            source.prefetch = true;
         }
+        functions->chunk[cpu_isa()](functions, &source, left < most ? left : most,
+                                    &turn->partial[i / together]);
     }
 }
 
@@ -529,9 +580,10 @@ static enum status run_turns(struct device *device, const struct turn *whole, in
             cpu_team_run(device, threads, (chunks - 1) / TASK_CHUNKS + 1, turn_task, &turn);
         if (status)
             return status;
-        for (uint64_t i = 0; i < chunks; i += SEGMENT_CHUNKS) {
+        const uint64_t values = (chunks - 1) / functions->together + 1;
+        for (uint64_t i = 0; i < values; i += SEGMENT_CHUNKS) {
             combine_all(functions, partial + i,
-                        chunks - i < SEGMENT_CHUNKS ? chunks - i : SEGMENT_CHUNKS);
+                        values - i < SEGMENT_CHUNKS ? values - i : SEGMENT_CHUNKS);
             tree_push(functions, &tree, partial[i]);
         }
     }
@@ -554,8 +606,9 @@ static enum status cpu_reduce_simd(struct device *device, const struct cpu_kerne
     void *result = (void *)(uintptr_t) * (const device_address *)arguments[1];
     const uint64_t n = *(const uint64_t *)arguments[2];
     if (n <= CHUNK || decides(functions, items)) {
-        functions->chunk[cpu_isa()](functions, items, n <= CHUNK ? n : LEAF, result,
-                                    n <= CHUNK && n * functions->item_size >= PREFETCHED);
+        const struct source source = {
+            .items = items, .prefetch = n <= CHUNK && n * functions->item_size >= PREFETCHED};
+        functions->chunk[cpu_isa()](functions, &source, n <= CHUNK ? n : LEAF, result);
         return STATUS_OK;
     }
     const struct turn whole = {.functions = functions, .items = items, .n = n};
@@ -571,13 +624,8 @@ static enum status cpu_reduce_box(struct device *device, const struct cpu_kernel
     const int threads = threads_for(n * GATHERING, functions);
     struct turn whole = {.functions = functions, .n = n};
     whole.box = (const struct device_box *)(uintptr_t) * (const device_address *)arguments[0];
-    whole.gathered = malloc((size_t)threads * (n < CHUNK ? n : CHUNK) * functions->item_size);
-    if (!whole.gathered)
-        return status_fail(STATUS_NO_HOST_MEMORY, "cpu: no memory for items with gaps");
-    const enum status status = run_turns(
-        device, &whole, threads, (void *)(uintptr_t) * (const device_address *)arguments[1]);
-    free(whole.gathered);
-    return status;
+    return run_turns(device, &whole, threads,
+                     (void *)(uintptr_t) * (const device_address *)arguments[1]);
 }
 
 /* The same tree over the results of subtrees that were reduced one by one: an array that is read in
