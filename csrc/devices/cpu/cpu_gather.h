@@ -35,28 +35,45 @@ enum {
 #define GATHER(size)                                                                              \
     CPU_INLINE void gather_by_##size(raw_##size *restrict to, const raw_##size *from,             \
                                      uint64_t rows, uint64_t columns, int64_t stride,             \
-                                     int64_t step, const bool ahead) {                            \
-        const uintptr_t far = (uintptr_t)(STEPS_AHEAD * size * step);                             \
+                                     const int64_t step) {                                        \
         for (uint64_t r = 0; r < rows; r++, from += stride, to += columns)                        \
-            for (uint64_t i = 0; i < columns; i++) {                                              \
+            for (uint64_t i = 0; i < columns; i++)                                                \
+                to[i] = from[(int64_t)i * step];                                                  \
+    }                                                                                             \
+    /* Four loads at a time: twice as fast as one and a jump (TUNING.md C21). */                  \
+    CPU_INLINE void gather_fours_##size(raw_##size *restrict to, const raw_##size *from,          \
+                                        uint64_t rows, uint64_t columns, int64_t stride,          \
+                                        int64_t step, const bool ahead) {                         \
+        const uintptr_t far = (uintptr_t)(STEPS_AHEAD * size * step);                             \
+        for (uint64_t r = 0; r < rows; r++, from += stride, to += columns) {                      \
+            uint64_t i = 0;                                                                       \
+            for (; i + 4 <= columns; i += 4) {                                                    \
                 const raw_##size *item = from + (int64_t)i * step;                                \
-                if (ahead)                                                                        \
-                    __builtin_prefetch((const char *)((uintptr_t)item + far));                    \
-                to[i] = *item;                                                                    \
+                const raw_##size a = item[0], b = item[step], c = item[2 * step],                 \
+                                 d = item[3 * step];                                              \
+                for (int64_t k = 0; k < 4 && ahead; k++)                                          \
+                    __builtin_prefetch((const char *)((uintptr_t)(item + k * step) + far));       \
+                to[i] = a;                                                                        \
+                to[i + 1] = b;                                                                    \
+                to[i + 2] = c;                                                                    \
+                to[i + 3] = d;                                                                    \
             }                                                                                     \
+            for (; i < columns; i++)                                                              \
+                to[i] = from[(int64_t)i * step];                                                  \
+        }                                                                                         \
     }                                                                                             \
     CPU_INLINE void gather_##size(void *to, const void *from, uint64_t rows, uint64_t columns,    \
                                   int64_t stride, int64_t step) {                                 \
         if (step == 2) /* gcc vectorizes these steps */                                           \
-            gather_by_##size(to, from, rows, columns, stride, 2, false);                          \
+            gather_by_##size(to, from, rows, columns, stride, 2);                                 \
         else if (step == 3)                                                                       \
-            gather_by_##size(to, from, rows, columns, stride, 3, false);                          \
+            gather_by_##size(to, from, rows, columns, stride, 3);                                 \
         else if (step == 0)                                                                       \
-            gather_by_##size(to, from, rows, columns, stride, 0, false);                          \
+            gather_by_##size(to, from, rows, columns, stride, 0);                                 \
         else if (columns >= STEPS_AHEAD && (step >= CPU_LINE / size || -step >= CPU_LINE / size)) \
-            gather_by_##size(to, from, rows, columns, stride, step, true);                        \
+            gather_fours_##size(to, from, rows, columns, stride, step, true);                     \
         else                                                                                      \
-            gather_by_##size(to, from, rows, columns, stride, step, false);                       \
+            gather_fours_##size(to, from, rows, columns, stride, step, false);                    \
     }
 GATHER(1)
 GATHER(2)

@@ -29,7 +29,8 @@ RUNG(-1, "simd", "cpu_vector_simd",
 enum { PART = 1 << 16, PARTS_PER_POLL = 64 }; /* elements that a thread processes at a time */
 enum { BYTES_PER_NS = 64 };                   /* read and written by one thread, estimated */
 enum { STREAMED = 1024 }; /* elements buffered in the first-level cache before streaming stores */
-enum { SHORT_BYTES = 128, PACKED_BYTES = 8192 }; /* of a short row, and of those brought together */
+enum { SHORT_BYTES = 128, PACKED_BYTES = 8192 }; /* of a short row, and brought together */
+enum { GATHERED_BYTES = 1024 };                  /* of a row that is gathered with others */
 enum { X, Y, OUT, ARRAYS };
 
 typedef int32_t type_int32;
@@ -76,12 +77,6 @@ typedef void row_function(const void *x, const void *y, void *out, const int64_t
             LOOP(op, type, x[i], one_y, out[i])                                                  \
         } else if (so == 1 && sx == 0 && sy == 1) {                                              \
             LOOP(op, type, one_x, y[i], out[i])                                                  \
-        } else if (so == 1 && sx == 2 && sy == 1) { /* gcc vectorizes a known step */            \
-            LOOP(op, type, x[2 * i], y[i], out[i])                                               \
-        } else if (so == 1 && sx == 1 && sy == 2) {                                              \
-            LOOP(op, type, x[i], y[2 * i], out[i])                                               \
-        } else if (so == 1 && sx == 2 && sy == 0) {                                              \
-            LOOP(op, type, x[2 * i], one_y, out[i])                                              \
         } else {                                                                                 \
             LOOP(op, type, x[(int64_t)i * sx], y[(int64_t)i * sy], out[(int64_t)i * so])         \
         }                                                                                        \
@@ -125,8 +120,9 @@ struct vectors {
     const void *a;
     uint64_t n;
     bool stream;
-    bool packs; /* rows are short, but adjoin in the result */
-    int axes;   /* at least 1, the last first */
+    bool packs;   /* rows are short, but adjoin in the result */
+    bool gathers; /* rows of an operand are strided, those of the result contiguous */
+    int axes;     /* at least 1, the last first */
     uint64_t sizes[DEVICE_AXES];
     int64_t steps[DEVICE_AXES][ARRAYS]; /* in elements */
 };
@@ -141,7 +137,7 @@ static void read_arguments(struct vectors *v, const struct cpu_kernel *kernel, v
         v->arrays[k] = (char *)(uintptr_t) * (const device_address *)arguments[k];
     v->n = *(const uint64_t *)arguments[3];
     v->a = arguments[4];
-    v->stream = v->packs = false;
+    v->stream = v->packs = v->gathers = false;
     v->axes = count ? (int)count : 1;
     v->sizes[0] = v->n;
     for (int k = 0; k < ARRAYS; k++)
@@ -153,15 +149,48 @@ static void read_arguments(struct vectors *v, const struct cpu_kernel *kernel, v
     }
 }
 
+/* Whether an operand's rows are made contiguous first, so that the loop over them is vectorized: if
+ * they are strided, but for wide elements, whose other steps gather() does not vectorize either
+ * (TUNING.md C21). */
+static bool is_gathered(const struct vectors *v, int array) {
+    const int64_t step = v->steps[0][array];
+    return step != 0 && step != 1 && (v->loops->size <= 4 || step == 2 || step == 3);
+}
+
+/* One row of the result. */
+static void run_row(const struct vectors *v, const char *x, const char *y, char *out, uint64_t n) {
+    _Alignas(CPU_LINE) char packed[OUT][PACKED_BYTES];
+    const char *in[OUT] = {x, y};
+    const int64_t size = (int64_t)v->loops->size, *steps = v->steps[0];
+    if (!v->gathers) {
+        v->row(x, y, out, steps, v->a, n);
+        return;
+    }
+    for (uint64_t done = 0, count; done < n; done += count) {
+        const char *from[OUT];
+        int64_t near[ARRAYS] = {steps[X], steps[Y], 1};
+        count = min_u64(n - done, PACKED_BYTES / (uint64_t)size);
+        for (int k = X; k <= Y; k++) {
+            from[k] = in[k] + (int64_t)done * steps[k] * size;
+            if (is_gathered(v, k)) {
+                gather(packed[k], from[k], (size_t)size, 1, count, 0, steps[k]);
+                from[k] = packed[k];
+                near[k] = 1;
+            }
+        }
+        v->row(from[X], from[Y], out + (int64_t)done * size, near, v->a, count);
+    }
+}
+
 /* Streaming stores need a contiguous result. */
 static void run_streamed(const struct vectors *v, const char *x, const char *y, char *out,
-                         const int64_t *steps, uint64_t n) {
+                         uint64_t n) {
     double buffer[STREAMED]; /* of the widest type */
-    const int64_t size = (int64_t)v->loops->size;
+    const int64_t size = (int64_t)v->loops->size, *steps = v->steps[0];
     for (uint64_t i = 0; i < n; i += STREAMED) {
         const uint64_t count = n - i < STREAMED ? n - i : STREAMED;
         const int64_t at = (int64_t)i * size;
-        v->row(x + at * steps[X], y + at * steps[Y], buffer, steps, v->a, count);
+        run_row(v, x + at * steps[X], y + at * steps[Y], (char *)buffer, count);
         host_stream(out + at, buffer, count * (uint64_t)size);
     }
 }
@@ -242,9 +271,9 @@ static void run_range(const struct vectors *v, uint64_t begin, uint64_t count) {
         if (whole)
             run_short(v, from, whole);
         else if (v->stream)
-            run_streamed(v, from[X], from[Y], from[OUT], v->steps[0], row);
+            run_streamed(v, from[X], from[Y], from[OUT], row);
         else
-            v->row(from[X], from[Y], from[OUT], v->steps[0], v->a, row);
+            run_row(v, from[X], from[Y], from[OUT], row);
         count -= max_u64(whole, 1) * row;
         if (whole > 1) { /* on to the last of them */
             at[1] += whole - 1;
@@ -297,13 +326,27 @@ static void part_task(const void *state, uint64_t part, struct cpu_worker *worke
         host_stream_end();
 }
 
+/* Whether an array's rows adjoin. */
+static bool is_one_run(const struct vectors *v, int array) {
+    return v->steps[0][array] == 1 && v->steps[1][array] == (int64_t)v->sizes[0];
+}
+
+/* Whether rows longer than SHORT_BYTES need no copy, or are gathered. */
+static bool packs_wide(const struct vectors *v, int array) {
+    return is_gathered(v, array) || is_one_run(v, array) ||
+           (v->steps[0][array] == 0 && v->steps[1][array] == 0);
+}
+
 static enum status cpu_vector_simd(struct device *device, const struct cpu_kernel *kernel,
                                    void **arguments) {
     struct vectors v;
     read_arguments(&v, kernel, arguments);
     v.row = v.loops->simd[cpu_isa()];
-    v.packs = v.axes > 1 && v.sizes[0] * v.loops->size <= SHORT_BYTES && v.steps[0][OUT] == 1 &&
-              v.steps[1][OUT] == (int64_t)v.sizes[0];
+    const uint64_t bytes = v.sizes[0] * v.loops->size;
+    const bool adjoins = v.axes > 1 && is_one_run(&v, OUT);
+    v.gathers = v.steps[0][OUT] == 1 && (is_gathered(&v, X) || is_gathered(&v, Y));
+    v.packs = adjoins && (bytes <= SHORT_BYTES || (bytes <= GATHERED_BYTES && v.gathers &&
+                                                   packs_wide(&v, X) && packs_wide(&v, Y)));
     v.stream = v.steps[0][OUT] == 1 && v.sizes[0] >= STREAMED && cpu_streams(v.n * v.loops->size);
     return cpu_team_run(device, threads_for(v.n, v.loops), (v.n + PART - 1) / PART, part_task, &v);
 }
