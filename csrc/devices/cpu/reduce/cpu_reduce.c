@@ -456,7 +456,7 @@ static void combine_all(const struct functions *functions, accumulator *values, 
     }
 }
 
-/* What needs no wider type is bound by its bytes alone. */
+/* Operations that need no wider type are bound by their bytes alone. */
 static int threads_for(uint64_t n, const struct functions *functions) {
     const double bytes = (double)n * (double)functions->item_size;
     return cpu_team_threads(bytes / BYTES_PER_NS +
