@@ -250,6 +250,16 @@ using type_uint32 = unsigned;
 using type_uint64 = unsigned long long;
 using type_complex128 = uint4;
 
+// Blocks of rung 7 per multiprocessor: while some wait for their tables or for loads, others store
+// (TUNING.md T23).
+constexpr unsigned blocks_of(size_t item) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+    return 4; // all of its threads
+#else
+    return item < 4 ? 4 : 6;
+#endif
+}
+
 // Each works on one matrix of the batch.
 #define TRANSPOSE_MATRIX(call)                        \
     const grid_z z(layers);                           \
@@ -267,11 +277,12 @@ using type_complex128 = uint4;
         const type_##items *in, type_##items *out, uint64 rows, uint64 columns, uint64 layers) {   \
         TRANSPOSE_MATRIX(rung<block>(in, out, rows, columns, layer));                              \
     }
-#define TRANSPOSE_KERNEL_V(rung, op, items, same)                                                 \
-    extern "C" __global__ void __launch_bounds__(256, 4) rung##_##op##_##items##_##same(          \
-        const type_##items *in, type_##items *out, const __grid_constant__ transpose_plan plan) { \
-        wait_for_kernel_before();                                                                 \
-        rung(in, out, plan);                                                                      \
+#define TRANSPOSE_KERNEL_V(rung, op, items, same)                                      \
+    extern "C" __global__ void __launch_bounds__(256, blocks_of(sizeof(type_##items))) \
+        rung##_##op##_##items##_##same(const type_##items *in, type_##items *out,      \
+                                       const __grid_constant__ transpose_plan plan) {  \
+        wait_for_kernel_before();                                                      \
+        rung(in, out, plan);                                                           \
     }
 #define TRANSPOSE_SAME_RUNGS(op, items, same)                 \
     TRANSPOSE_KERNEL(transpose_copy, op, items, same)         \
