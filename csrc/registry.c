@@ -2,6 +2,8 @@
  * changes nothing here. */
 #include "registry.h"
 
+#include "kernels/reduce_axis_plan.cuh"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -67,14 +69,16 @@ static const struct reg_rung matmul_rungs[] = {
 #include "devices/cpu/cpu_matmul.c"
 };
 
-#define SIGNATURE(op, items, accumulator) {#op, DTYPE_##items, DTYPE_##accumulator},
+#define SIGNATURE(op, items, accumulator) {#op, DTYPE_##items, DTYPE_##accumulator, NULL, 0},
+#define SHARED(op, items, accumulator, kernel, kind) \
+    {#op, DTYPE_##items, DTYPE_##accumulator, #kernel, AXIS_##kind},
 
 static const struct reg_signature reduce_kernel_signatures[] = {REDUCE_SIGNATURES(SIGNATURE)};
 static const struct reg_signature reduce_host_signatures[] = {CPU_REDUCE_SIGNATURES(SIGNATURE)};
 static const struct reg_signature reduce_axis_kernel_signatures[] = {
-    REDUCE_AXIS_SIGNATURES(SIGNATURE)};
+    REDUCE_AXIS_SIGNATURES(SHARED)};
 static const struct reg_signature reduce_axis_host_signatures[] = {
-    CPU_REDUCE_AXIS_SIGNATURES(SIGNATURE)};
+    CPU_REDUCE_AXIS_SIGNATURES(SHARED)};
 static const struct reg_signature roofline_kernel_signatures[] = {ROOFLINE_SIGNATURES(SIGNATURE)};
 static const struct reg_signature roofline_host_signatures[] = {CPU_ROOFLINE_SIGNATURES(SIGNATURE)};
 static const struct reg_signature transpose_kernel_signatures[] = {TRANSPOSE_SIGNATURES(SIGNATURE)};
@@ -96,17 +100,17 @@ static const struct reg_signature matmul_any_signatures[] = {MATMUL_ANY_SIGNATUR
 static const struct reg_signature matmul_host_signatures[] = {MATMUL_SIGNATURES(SIGNATURE)};
 
 #define LISTING_reduce \
-    { "sum", DTYPE_int32, DTYPE_int32 }
+    { "sum", DTYPE_int32, DTYPE_int32, NULL, 0 }
 #define LISTING_transpose \
-    { "move", DTYPE_uint32, DTYPE_uint32 }
+    { "move", DTYPE_uint32, DTYPE_uint32, NULL, 0 }
 #define LISTING_stencil1d \
-    { "sum", DTYPE_int32, DTYPE_int32 }
+    { "sum", DTYPE_int32, DTYPE_int32, NULL, 0 }
 #define LISTING_add \
-    { "add", DTYPE_int32, DTYPE_int32 }
+    { "add", DTYPE_int32, DTYPE_int32, NULL, 0 }
 #define LISTING_matmul \
-    { "matmul", DTYPE_float32, DTYPE_float32 }
+    { "matmul", DTYPE_float32, DTYPE_float32, NULL, 0 }
 #define LISTING_saxpy \
-    { "saxpy", DTYPE_float32, DTYPE_float32 }
+    { "saxpy", DTYPE_float32, DTYPE_float32, NULL, 0 }
 #define LISTING_roofline \
     { 0 } /* none */
 #define LISTING_reduce_axis \
@@ -194,6 +198,10 @@ const struct reg_signature *reg_signature(const struct reg_family *family,
 
 void reg_symbol(const struct reg_rung *rung, const struct reg_signature *signature, unsigned block,
                 char symbol[REG_SYMBOL_MAX]) {
+    if (signature->shared && !(rung->flags & RUNG_HOST)) {
+        snprintf(symbol, REG_SYMBOL_MAX, "%s_%s", rung->kernel, signature->shared);
+        return;
+    }
     const int length = snprintf(symbol, REG_SYMBOL_MAX, "%s_%s_%s_%s", rung->kernel, signature->op,
                                 dtype_name(signature->items), dtype_name(signature->accumulator));
     if (rung->flags & RUNG_BLOCK_IS_TEMPLATE)

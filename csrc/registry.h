@@ -36,6 +36,8 @@ struct reg_rung {
 struct reg_signature {
     const char *op; /* "sum", ...; the family's name if it has only one operation */
     enum dtype items, accumulator;
+    const char *shared; /* rest of the symbol of a kernel that serves several, or NULL */
+    unsigned kind;      /* tells such a kernel which one */
 };
 
 struct reg_family {

@@ -9,48 +9,49 @@
 // sizes. An H200 at 4,600 GB/s has time for 100 instructions of a thread per 16 bytes;
 // axis_lanes.cuh and axis_rows.cuh contain them.
 
-// (operation, elements, accumulator). Few kernels serve many operations: `key` maps one order of
-// elements to another (a maximum is a minimum of complements; an unsigned element with its top bit
-// flipped compares as a signed one; `and` is `or` of complements; a count that ignores the sign bit
-// counts -0.0 as 0). `bits` is `or`, or with mask 0 `xor`; any, all and the sums of bool are
+// (operation, elements, accumulator, kernel, kind of elements). Few kernels serve many operations:
+// `key` maps one order of elements to another (a maximum is a minimum of complements; an unsigned
+// element with its top bit flipped compares as a signed one; `and` is `or` of complements; a count
+// that ignores the sign bit counts -0.0 as 0), and a kernel serves several kinds (axis_kind), whose
+// loops alone differ. `bits` is `or`, or with mask 0 `xor`; any, all and the sums of bool are
 // counts.
-#define REDUCE_AXIS_SIGNATURES(SIGNATURE) \
-    SIGNATURE(sum, int8, int64)           \
-    SIGNATURE(sum, int16, int64)          \
-    SIGNATURE(sum, int32, int64)          \
-    SIGNATURE(sum, int64, int64)          \
-    SIGNATURE(sum, int64, float64)        \
-    SIGNATURE(sum, float16, float64)      \
-    SIGNATURE(sum, bfloat16, float64)     \
-    SIGNATURE(sum, float32, float64)      \
-    SIGNATURE(sum, float64, float64)      \
-    SIGNATURE(prod, int64, int64)         \
-    SIGNATURE(prod, float32, float64)     \
-    SIGNATURE(prod, float64, float64)     \
-    SIGNATURE(min, int8, int8)            \
-    SIGNATURE(min, int16, int16)          \
-    SIGNATURE(min, int32, int32)          \
-    SIGNATURE(min, int64, int64)          \
-    SIGNATURE(min, float16, float32)      \
-    SIGNATURE(min, bfloat16, float32)     \
-    SIGNATURE(min, float32, float32)      \
-    SIGNATURE(min, float64, float64)      \
-    SIGNATURE(bits, int8, int8)           \
-    SIGNATURE(bits, int16, int16)         \
-    SIGNATURE(bits, int32, int32)         \
-    SIGNATURE(bits, int64, int64)         \
-    SIGNATURE(count, int8, int64)         \
-    SIGNATURE(count, int16, int64)        \
-    SIGNATURE(count, int32, int64)        \
-    SIGNATURE(count, int64, int64)        \
-    SIGNATURE(argmin, int8, int64)        \
-    SIGNATURE(argmin, int16, int64)       \
-    SIGNATURE(argmin, int32, int64)       \
-    SIGNATURE(argmin, int64, int64)       \
-    SIGNATURE(argmin, float16, int64)     \
-    SIGNATURE(argmin, bfloat16, int64)    \
-    SIGNATURE(argmin, float32, int64)     \
-    SIGNATURE(argmin, float64, int64)
+#define REDUCE_AXIS_SIGNATURES(SIGNATURE)                     \
+    SIGNATURE(sum, int8, int64, sum_int8, INTEGERS)           \
+    SIGNATURE(sum, int16, int64, sum_int16, INTEGERS)         \
+    SIGNATURE(sum, int32, int64, sum_int32, INTEGERS)         \
+    SIGNATURE(sum, int64, int64, sum_int64, INTEGERS)         \
+    SIGNATURE(sum, int64, float64, sum_float64, INTEGERS)     \
+    SIGNATURE(sum, float16, float64, sum_float16, HALVES)     \
+    SIGNATURE(sum, bfloat16, float64, sum_float16, BFLOATS)   \
+    SIGNATURE(sum, float32, float64, sum_float32, FLOATS)     \
+    SIGNATURE(sum, float64, float64, sum_float64, FLOATS)     \
+    SIGNATURE(prod, int64, int64, prod_int64, INTEGERS)       \
+    SIGNATURE(prod, float32, float64, prod_float32, FLOATS)   \
+    SIGNATURE(prod, float64, float64, prod_float64, FLOATS)   \
+    SIGNATURE(min, int8, int8, least_int8, INTEGERS)          \
+    SIGNATURE(min, int16, int16, least_int16, INTEGERS)       \
+    SIGNATURE(min, int32, int32, least_int32, INTEGERS)       \
+    SIGNATURE(min, int64, int64, least_int64, INTEGERS)       \
+    SIGNATURE(min, float16, float32, least_int16, HALVES)     \
+    SIGNATURE(min, bfloat16, float32, least_int16, BFLOATS)   \
+    SIGNATURE(min, float32, float32, least_int32, FLOATS)     \
+    SIGNATURE(min, float64, float64, least_int64, FLOATS)     \
+    SIGNATURE(bits, int8, int8, least_int8, BITS)             \
+    SIGNATURE(bits, int16, int16, least_int16, BITS)          \
+    SIGNATURE(bits, int32, int32, least_int32, BITS)          \
+    SIGNATURE(bits, int64, int64, least_int64, BITS)          \
+    SIGNATURE(count, int8, int64, sum_int8, TRUTHS)           \
+    SIGNATURE(count, int16, int64, sum_int16, TRUTHS)         \
+    SIGNATURE(count, int32, int64, sum_int32, TRUTHS)         \
+    SIGNATURE(count, int64, int64, sum_int64, TRUTHS)         \
+    SIGNATURE(argmin, int8, int64, argmin_int8, INTEGERS)     \
+    SIGNATURE(argmin, int16, int64, argmin_int16, INTEGERS)   \
+    SIGNATURE(argmin, int32, int64, argmin_int32, INTEGERS)   \
+    SIGNATURE(argmin, int64, int64, argmin_int64, INTEGERS)   \
+    SIGNATURE(argmin, float16, int64, argmin_int16, HALVES)   \
+    SIGNATURE(argmin, bfloat16, int64, argmin_int16, BFLOATS) \
+    SIGNATURE(argmin, float32, int64, argmin_int32, FLOATS)   \
+    SIGNATURE(argmin, float64, int64, argmin_int64, FLOATS)
 
 #ifdef GPUOPT_RUNGS
 // clang-format off
@@ -103,7 +104,7 @@ __device__ void add_vectors(const Op &op, Mine &mine, const In *first, Step step
 template <unsigned AT_ONCE, class Op, class In, class Mine, class Step, class Items>
 __device__ void add_all_vectors(const Op &op, Mine &mine, const In *at, Step step, int left,
                                 unsigned apart, bool streamed, const Items &which) {
-    add_finite(mine, [&](auto &to) {
+    add_finite(op, mine, [&](auto &to) {
         add_vectors<is_slow<decltype(to)> ? 1 : AT_ONCE>(op, to, at, step, left, apart, streamed,
                                                          which);
     });
@@ -145,14 +146,14 @@ __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
         return strided ? item - (item * unsigned(w.wide) >> 20) * every : 0;
     };
     const uint64 lines = w.outer * w.splits;
-    Part part = Row::nothing();
+    Part part = Row::nothing(op);
     if (const uint64 number = number_of(blockIdx.x); number < lines) {
         const line<In> row = line_of(in, w, number, every);
         const unsigned first = row.before + x * count;
         const int left = x < apart ? int((row.tail - row.before) / count - x) : 0;
         const Items which(op, every, behind(first));
         if (left > 0 && which.any()) {
-            along<Op, In> mine;
+            along<Op, In> mine(op);
             add_all_vectors<AT_ONCE>(op, mine, row.items + first, apart * 16, left, apart,
                                      w.streamed, which);
             part = mine.folded(op, {int64(first), int64(apart * count)});
@@ -169,13 +170,15 @@ __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
         items[0] = row.items[x];
     if (is_behind)
         items[1] = row.items[end];
-    if (is_before)
-        part = Row::join(op, part, Row::single(op, items[0], x));
-    if (is_behind)
-        part = Row::join(op, part, Row::single(op, items[1], end));
-    const auto join = [&](Part a, Part b) { return Row::join(op, a, b); };
-    part = side == BLOCK ? block_tree(shared_memory<Part>(), part, Row::nothing(), join)
-                         : group_tree(part, side, join);
+    op.by_order([&](const auto &one) {
+        const auto join = [&](Part a, Part b) { return Row::join(one, a, b); };
+        if (is_before)
+            part = join(part, Row::single(one, items[0], x));
+        if (is_behind)
+            part = join(part, Row::single(one, items[1], end));
+        part = side == BLOCK ? block_tree(shared_memory<Part>(), part, Row::nothing(op), join)
+                             : group_tree(part, side, join);
+    });
     if (x == 0 && there) {
         const auto value = Row::whole(op, part, row);
         if (w.partials)
@@ -183,18 +186,15 @@ __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
         else
             storing<Op>::store(op, w, out, number, value);
     }
-    if (!w.tickets) // a block has one chunk
-        return;
     const unsigned splits = unsigned(w.splits);
-    const uint64 o = blockIdx.x / splits;
-    if (!ends_last(w.tickets + o, splits))
+    const uint64 o = blockIdx.x / splits; // if a block has one chunk
+    if (!w.tickets || !ends_last(w.tickets + o, splits))
         return;
-    using Acc = typename Op::Acc;
-    Acc value = Op::identity();
+    auto value = op.identity();
 #pragma unroll 1
     for (unsigned split = threadIdx.x; split < splits; split += BLOCK)
         value = op.apply(value, load_partial(op, w, o * splits + split));
-    value = block_tree(shared_memory<Acc>(), value, Op::identity(), applying<Op>{op});
+    value = block_value(op, value);
     if (threadIdx.x == 0)
         storing<Op>::store(op, w, out, o, value);
 }
@@ -227,7 +227,7 @@ __device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
     const unsigned reciprocal = (0xffff + side) / side; // in 2^-16: exact for indices up to BLOCK
     const unsigned own = threadIdx.x * reciprocal >> 16, x = threadIdx.x - own * side;
     const uint64 first = uint64(blockIdx.x) * slabs;
-    Mine mine;
+    Mine mine(op);
     if (own < slabs && first + own < w.outer) {
         const slab_of<In> slab(in, first + own, size);
         add_all_vectors<4>(op, mine, slab.items + slab.before + x * count, side * 16,
@@ -248,7 +248,7 @@ __device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
         const unsigned result = base + (threadIdx.x >> shift), number = result / inner,
                        i = result - number * inner;
         const bool there = number < slabs && first + number < w.outer;
-        Acc value = Op::identity();
+        Acc value = op.identity();
         if (there) {
             const slab_of<In> slab(in, first + number, size);
             // Every helpers-th element of this result before element `end`.
@@ -271,7 +271,7 @@ __device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
             if (slab.tail < size)
                 add_alone(next(slab.tail), size);
         }
-        value = group_tree(value, helpers, applying<Op>{op});
+        value = group_value(op, value, helpers);
         if (lane == 0 && there)
             storing<Op>::store(op, w, out, first * inner + result, value);
     }
@@ -302,8 +302,8 @@ __device__ void add_unaligned(const Op &op, Mine &mine, const In *at, int64 step
             add_part(turn ? rows - 1 : 0);
 }
 
-// Reduces a block's results, each of `parts` parts: get(value, part, result) adds one, put(result,
-// value) stores. If results are few, several threads take parts of each.
+// Reduces a block's results, each of `parts` parts: get(op, value, part, result) adds one,
+// put(result, value) stores. If results are few, several threads take parts of each.
 template <class Op, class Get, class Put>
 __device__ void combine_parts(const Op &op, unsigned results, unsigned parts, const Get &get,
                               const Put &put) {
@@ -318,23 +318,18 @@ __device__ void combine_parts(const Op &op, unsigned results, unsigned parts, co
     for (unsigned base = 0; base < results; base += at_once) { // once, if there are helpers
         const unsigned result = base + threadIdx.x - helper * results;
         const bool there = helper < helpers && result < results;
-        Acc value = Op::identity();
+        Acc value = op.identity();
+        op.by_order([&](const auto &one) {
 #pragma unroll 1
-        for (unsigned part = helper; there && part < parts; part += helpers)
-            value = get(value, part, result);
+            for (unsigned part = helper; there && part < parts; part += helpers)
+                value = get(one, value, part, result);
+        });
         if (helpers > 1) {
             __syncthreads(); // the parts may share memory with the sums
             if (there)
                 sums[threadIdx.x] = value;
         }
-#pragma unroll 1
-        for (unsigned half = helpers / 2; half > 0; half /= 2) {
-            __syncthreads();
-            if (helper < half) {
-                value = op.apply(value, sums[threadIdx.x + half * results]);
-                sums[threadIdx.x] = value;
-            }
-        }
+        value = strided_value(op, sums, value, helper, helpers, results);
         if (there && helper == 0)
             put(result, value);
     }
@@ -383,7 +378,7 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     // Whether a thread has all of its columns, and can store vectors.
     const bool whole_vectors =
         high == 1 && aligned && !w.partials && reinterpret_cast<uint64>(out) % 16 == 0;
-    Mine mine;
+    Mine mine(op);
     const int64 bytes = high * w.stride * int64(sizeof(In));
     constexpr bool few = sizeof(In) <= 4 && sizeof(Mine) <= (has_index<Op> ? 32 : 16); // registers
     uint64 lowest = 0, highest = ~uint64(0);
@@ -393,7 +388,7 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
         lowest = reinterpret_cast<uint64>(in);
         highest = reinterpret_cast<uint64>(in + end);
     }
-    add_finite(mine, [&](auto &to) {
+    add_finite(op, mine, [&](auto &to) {
         add_unaligned<is_slow<decltype(to)> ? 1
                       : few                 ? 8
                             : 4>(op, to, rows + from, bytes, left, high, w.streamed, lowest,
@@ -428,22 +423,22 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     constexpr unsigned AT_ONCE = 8;
     // First the block's rows; then, in the last block, the chunks, AT_ONCE at a time.
     unsigned of_chunks = 0;
-    const auto add_part = [&](Acc value, unsigned part, unsigned result) -> Acc {
+    const auto add_part = [&](const auto &one, Acc value, unsigned part, unsigned result) {
         if (of_chunks) {
             Acc some[AT_ONCE];
             const unsigned parts = splits - part * AT_ONCE;
             const uint64 at = (uint64(o) * splits + part * AT_ONCE) * w.inner + begin + result;
 #pragma unroll
             for (unsigned k = 0; k < AT_ONCE; k++)
-                some[k] = k < parts ? load_partial(op, w, at + k * w.inner) : Op::identity();
+                some[k] = k < parts ? load_partial(op, w, at + k * w.inner) : op.identity();
 #pragma unroll
             for (unsigned k = 0; k < AT_ONCE; k++)
-                value = op.apply(value, some[k]);
+                value = one.apply(value, some[k]);
             return value;
         }
         const unsigned at = result * every + (aligned ? 0 : phase_of(part));
         const Part found = shared[slot_of(part, at / COUNT, at % COUNT)];
-        return op.apply(value, Mine::whole(op, found, {int64(first + part), int64(high)}));
+        return one.apply(value, Mine::whole(op, found, {int64(first + part), int64(high)}));
     };
     unsigned parts = n < high ? unsigned(n) : high;
     for (;;) {
@@ -462,7 +457,7 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
 }
 
 template <class Op, class In> __device__ void reduce_axis(const In *in, void *out, const work &w) {
-    const Op op = {w.s};
+    const Op op = {{w.s}};
     switch (w.shape) {
     case AXIS_STAGED:
         staged(op, in, out, w);
@@ -503,16 +498,7 @@ template <class Op, class In> __device__ void reduce_axis(const In *in, void *ou
     }
 }
 
-using type_int8 = int8_t;
-using type_int16 = int16_t;
-using type_int32 = int32;
-using type_int64 = int64;
-using type_float16 = half;
-using type_bfloat16 = bfloat;
-using type_float32 = float32;
-using type_float64 = float64;
-
-// --- the kernels: reduce_axis_<operation>_<items>_<accumulator>
+// --- the kernels: reduce_axis_<operation>_<elements>
 
 #define AXES(side)                                                                               \
     int64 side##_stride, uint64 side##_period_0, uint64 side##_period_1, uint64 side##_period_2, \
@@ -523,23 +509,56 @@ using type_float64 = float64;
             side##_stride_1, side##_stride_2, side##_stride_3                 \
         }                                                                     \
     }
-#define KERNEL_AXIS(op, in, acc)                                                                 \
-    extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS) reduce_axis_##op##_##in##_##acc( \
-        const type_##in *items, void *results, void *partials, int64 *partial_index,             \
+#define KERNEL_AXIS(name, op, In)                                                                \
+    extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS) reduce_axis_##name(              \
+        const In *items, void *results, void *partials, int64 *partial_index,                    \
         const int64 *in_index, unsigned *tickets, uint64 outer, uint64 reduced, uint64 inner,    \
         int64 stride, AXES(outer), AXES(inner), int64 key, int64 mask, uint64 finish,            \
         float64 divisor, uint64 division, int64 jump, uint64 shape, uint64 splits, uint64 chunk, \
-        uint64 wide, uint64 group, uint64 tiles, uint64 streamed) {                              \
+        uint64 wide, uint64 group, uint64 tiles, uint64 streamed, uint64 kind) {                 \
         wait_for_kernel_before();                                                                \
-        const work w = {partials,    partial_index, in_index, tickets,        outer,             \
-                        reduced,     inner,         stride,   AXES_OF(outer), AXES_OF(inner),    \
-                        {key, mask}, finish,        divisor,  division,       jump,              \
-                        shape,       splits,        chunk,    wide,           group,             \
-                        tiles,       streamed != 0};                                             \
-        reduce_axis<op_##op<type_##in, type_##acc>>(items, results, w);                          \
+        const work w = {partials,                                                                \
+                        partial_index,                                                           \
+                        in_index,                                                                \
+                        tickets,                                                                 \
+                        outer,                                                                   \
+                        reduced,                                                                 \
+                        inner,                                                                   \
+                        stride,                                                                  \
+                        AXES_OF(outer),                                                          \
+                        AXES_OF(inner),                                                          \
+                        {key, mask, unsigned(kind)},                                             \
+                        finish,                                                                  \
+                        divisor,                                                                 \
+                        division,                                                                \
+                        jump,                                                                    \
+                        shape,                                                                   \
+                        splits,                                                                  \
+                        chunk,                                                                   \
+                        wide,                                                                    \
+                        group,                                                                   \
+                        tiles,                                                                   \
+                        streamed != 0};                                                          \
+        reduce_axis<op<In>>(items, results, w);                                                  \
     }
-
-REDUCE_AXIS_SIGNATURES(KERNEL_AXIS)
+KERNEL_AXIS(sum_int8, op_sum, int8_t)
+KERNEL_AXIS(sum_int16, op_sum, int16_t)
+KERNEL_AXIS(sum_int32, op_sum, int32)
+KERNEL_AXIS(sum_int64, op_sum, int64)
+KERNEL_AXIS(sum_float16, op_float_sum, int16_t)
+KERNEL_AXIS(sum_float32, op_float_sum, float32)
+KERNEL_AXIS(sum_float64, op_float_sum, int64)
+KERNEL_AXIS(prod_int64, op_prod, int64)
+KERNEL_AXIS(prod_float32, op_prod, float32)
+KERNEL_AXIS(prod_float64, op_prod, float64)
+KERNEL_AXIS(least_int8, op_least, int8_t)
+KERNEL_AXIS(least_int16, op_least, int16_t)
+KERNEL_AXIS(least_int32, op_least, int32)
+KERNEL_AXIS(least_int64, op_least, int64)
+KERNEL_AXIS(argmin_int8, op_argmin, int8_t)
+KERNEL_AXIS(argmin_int16, op_argmin, int16_t)
+KERNEL_AXIS(argmin_int32, op_argmin, int32)
+KERNEL_AXIS(argmin_int64, op_argmin, int64)
 
 } // namespace axis
 

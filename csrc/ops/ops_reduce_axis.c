@@ -72,9 +72,10 @@ static uint64_t gcd(uint64_t a, uint64_t b) {
     return a;
 }
 
-/* Bytes of a value in shared memory. */
+/* Bytes of a value in shared memory: at least a word. */
 static size_t value_size(const struct task *task) {
-    return task->argmin ? GPUOPT_ITEM_MAX : dtype_size(task->signature->accumulator);
+    return task->argmin ? GPUOPT_ITEM_MAX
+                        : max_u64(dtype_size(task->signature->accumulator), sizeof(uint32_t));
 }
 
 /* Whether it sums or counts bytes. */
@@ -599,7 +600,8 @@ static enum status add_step(struct ops_queue *queue, const struct ops_choice *ch
                                 task->wide,
                                 task->group,
                                 task->tiles,
-                                is_streamed(queue, task, plan->result_bytes)};
+                                is_streamed(queue, task, plan->result_bytes),
+                                task->signature->kind};
     if (task->blocks > GRID_MAX)
         return too_many(task);
     step->values[step->value_count++] = task->in;

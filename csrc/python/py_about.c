@@ -23,8 +23,8 @@ static PyObject *signatures_list(const struct reg_family *family, const struct r
     return list;
 }
 
-/* The symbols in the images, one for each signature and, where the block size is a template
- * argument, for each block size.
+/* The symbols in the images, one for each signature that shares none with others and, where the
+ * block size is a template argument, for each block size.
  */
 static PyObject *kernels_list(const struct reg_family *family, const struct reg_rung *rung) {
     size_t count;
@@ -36,7 +36,8 @@ static PyObject *kernels_list(const struct reg_family *family, const struct reg_
             char symbol[REG_SYMBOL_MAX];
             reg_symbol(rung, &signatures[i], block, symbol);
             PyObject *name = PyUnicode_FromString(symbol);
-            const int failed = !name || PyList_Append(list, name);
+            const int listed = name ? PySequence_Contains(list, name) : -1;
+            const int failed = listed < 0 || (!listed && PyList_Append(list, name));
             Py_XDECREF(name);
             if (failed) {
                 Py_DECREF(list);

@@ -94,8 +94,8 @@ def _definitions(file: str) -> tuple[_Definition, ...]:
 
 def _base(rung: Rung) -> str:
     """Return the name in the rung's row: its symbol without operation, types and block."""
-    op, items, accumulator = rung.signatures[0]
-    return rung.kernels[0].split(f"_{op}_{items}_{accumulator}")[0]
+    op, items, _ = rung.signatures[0]
+    return rung.kernels[0].split(f"_{op}_{items}")[0]
 
 
 def _row(rung: Rung) -> tuple[str, _Definition]:

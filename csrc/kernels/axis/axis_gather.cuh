@@ -47,6 +47,9 @@ __device__ void add_gathered(const Op &op, typename Op::Acc (&values)[SIDE],
                              const In *const (&from)[SIDE], const work &w, uint64 first,
                              unsigned part, unsigned apart, unsigned n) {
     lanes<Op, In, 1> mine[SIDE];
+#pragma unroll
+    for (unsigned i = 0; i < SIDE; i++)
+        mine[i] = lanes<Op, In, 1>(op);
     int left = int(n) - int(part);
     uint64 next = first + part;
     const int64 step = int64(apart) * w.stride;
@@ -79,14 +82,14 @@ __device__ void add_gathered(const Op &op, typename Op::Acc (&values)[SIDE],
     for (unsigned i = 0; i < SIDE; i++)
         values[i] = part < n
                         ? mine[i].whole(op, mine[i].part(0), {int64(first + part), int64(apart)})
-                        : Op::identity();
+                        : op.identity();
 }
 
 // The same for partial results, which have their indices already.
 template <class Op, class In>
 __device__ typename Op::Acc add_indexed(const Op &op, const In *in, const work &w, uint64 result,
                                         unsigned part, unsigned apart) {
-    typename Op::Acc value = Op::identity();
+    typename Op::Acc value = op.identity();
     const uint64 n = result < w.outer * w.inner ? w.reduced : 0;
 #pragma unroll 1
     for (uint64 k = part; k < n; k += apart) {
@@ -103,7 +106,7 @@ __device__ typename Op::Acc of_chunks(const Op &op, const work &w, uint64 result
     constexpr unsigned AT_ONCE = 4;
     const unsigned splits = unsigned(w.splits);
     const uint64 results = w.outer * w.inner;
-    typename Op::Acc value = Op::identity();
+    typename Op::Acc value = op.identity();
 #pragma unroll 1
     for (unsigned s = part; s < splits; s += AT_ONCE * parts) {
         typename Op::Acc some[AT_ONCE];
@@ -111,10 +114,12 @@ __device__ typename Op::Acc of_chunks(const Op &op, const work &w, uint64 result
         for (unsigned k = 0; k < AT_ONCE; k++)
             some[k] = s + k * parts < splits
                           ? load_partial(op, w, (s + k * parts) * results + result)
-                          : Op::identity();
+                          : op.identity();
+        op.by_order([&](const auto &one) {
 #pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++)
-            value = op.apply(value, some[k]);
+            for (unsigned k = 0; k < AT_ONCE; k++)
+                value = one.apply(value, some[k]);
+        });
     }
     return value;
 }
@@ -155,21 +160,12 @@ __device__ void gather(const Op &op, const In *in, void *out, const work &w) {
     // The value of a result in the thread that has its part 0.
     const auto joined = [&](Acc value) {
         if (along)
-            return parts <= 32 ? group_tree(value, parts, applying<Op>{op})
-                               : block_tree(shared, value, Op::identity(), applying<Op>{op});
+            return parts <= 32 ? group_value(op, value, parts) : block_value(op, value);
         if (parts == 1)
             return value;
         __syncthreads();
         shared[threadIdx.x] = value;
-#pragma unroll 1
-        for (unsigned half = parts / 2; half > 0; half /= 2) {
-            __syncthreads();
-            if (part < half) {
-                value = op.apply(value, shared[threadIdx.x + half * wide]);
-                shared[threadIdx.x] = value;
-            }
-        }
-        return value;
+        return strided_value(op, shared, value, part, parts, wide);
     };
 #pragma unroll 1
     for (unsigned i = 0; i < SIDE; i++) {
@@ -188,7 +184,7 @@ __device__ void gather(const Op &op, const In *in, void *out, const work &w) {
 #pragma unroll 1
     for (unsigned i = 0; i < SIDE; i++) {
         const uint64 r = begin + i * wide;
-        Acc value = r < results ? of_chunks(op, w, r, part, parts) : Op::identity();
+        Acc value = r < results ? of_chunks(op, w, r, part, parts) : op.identity();
         value = joined(value);
         if (part == 0 && r < results)
             storing<Op>::store(op, w, out, r, value);

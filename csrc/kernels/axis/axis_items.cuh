@@ -8,49 +8,26 @@
 
 namespace axis {
 
-// --- elements in another order: their bits, xor a key
+template <bool First, class A, class B> struct chosen { using type = A; };
+template <class A, class B> struct chosen<false, A, B> { using type = B; };
 
-template <class T> __device__ T keyed(T item, int64 key) { return T(item ^ T(key)); }
-template <> __device__ half keyed(half item, int64 key) {
-    return half{uint16_t(item.bits ^ uint16_t(key))};
-}
-template <> __device__ bfloat keyed(bfloat item, int64 key) {
-    return bfloat{uint16_t(item.bits ^ uint16_t(key))};
-}
-template <> __device__ float32 keyed(float32 item, int64 key) {
-    return __int_as_float(__float_as_int(item) ^ int32(key));
-}
-template <> __device__ float64 keyed(float64 item, int64 key) {
-    return __longlong_as_double(__double_as_longlong(item) ^ key);
-}
-
-// Type in which elements are compared.
-template <class T> struct compared {
-    using type = T;
-    static __device__ T of(T item) { return item; }
-    static __device__ T back(T value) { return value; }
-    static __device__ T highest() { return T((uint64(1) << (8 * sizeof(T) - 1)) - 1); }
+// A vector of 16 bytes.
+template <class In> union alignas(16) vec {
+    static constexpr unsigned count = 16 / sizeof(In);
+    uint4 words;
+    uint32_t word[4];
+    In items[count];
 };
-template <class T> struct compared_wider {
-    using type = float32;
-    static __device__ float32 of(T item) { return widened(item); }
-    static __device__ T back(float32 value) { return narrowed<T>(value); }
-    static __device__ float32 highest() { return __int_as_float(0x7f800000); }
-};
-template <> struct compared<half> : compared_wider<half> {};
-template <> struct compared<bfloat> : compared_wider<bfloat> {};
-template <> __device__ float32 compared<float32>::highest() { return __int_as_float(0x7f800000); }
-template <> __device__ float64 compared<float64>::highest() {
-    return __longlong_as_double(0x7ff0000000000000);
-}
-
-// --- operations: load() converts an element, apply() combines two values, identity() is the
+// --- operations: load() converts an element, apply() combines two values, identity() returns the
 // identity element. raw() is the stored form of a partial result, which a second pass loads as an
 // element; again() returns its value. neutral() is the identity as an element, with an index for
 // argmin.
 
+// The bits of an element, xor `key`, are compared or combined (REDUCE_AXIS_SIGNATURES); sums mask
+// them. `kind` says how to read them: an axis_kind.
 struct settings {
     int64 key, mask;
+    unsigned kind;
 };
 // A key for each element of a word.
 template <class In> __device__ uint32_t keys_of(const settings &s) {
@@ -60,39 +37,90 @@ template <class In> __device__ uint32_t keys_of(const settings &s) {
                              : key;
 }
 
-// For sums `key` masks an element when it is widened: all bits for unsigned elements, -1 for signed
-// ones.
-template <class Acc, class In> __device__ Acc as_number(In item, int64 key) {
-    return Acc(int64(item) & key);
-}
-template <> __device__ float64 as_number(int64 item, int64 key) {
-    return key == -1 ? float64(item) : float64(uint64(item));
-}
-template <> __device__ float64 as_number(half item, int64) { return widened(item); }
-template <> __device__ float64 as_number(bfloat item, int64) { return widened(item); }
-template <> __device__ float64 as_number(float32 item, int64) { return item; }
-template <> __device__ float64 as_number(float64 item, int64) { return item; }
-
-template <class In, class Out> struct op_sum {
-    using Acc = Out;
-    using Raw = Acc;
+// The kind of an operation's elements: a constant, or ANY_KIND: the one in its settings.
+constexpr unsigned ANY_KIND = ~0u;
+template <unsigned Kind> struct of_kind {
+    static constexpr unsigned KIND = Kind;
     settings s;
-    static __device__ Acc identity() { return 0; }
-    __device__ Acc load(In item, int64) const { return as_number<Acc>(item, s.key); }
-    __device__ Acc apply(Acc a, Acc b) const {
-        using W = typename wrapping<Acc>::type;
-        return Acc(W(a) + W(b));
+    __device__ bool is(unsigned kind) const {
+        return Kind == ANY_KIND ? s.kind == kind : Kind == kind;
     }
+};
+// Calls f with the operation of the settings' kind, one of those listed: a branch, or two, instead
+// of one per element. by_kind() chooses among all kinds that load() or apply() distinguishes,
+// by_order() among those that apply() does.
+template <template <class, unsigned> class Op, class In, unsigned First, unsigned... Others,
+          class F>
+__device__ void with_kind(const settings &s, const F &f) {
+    if constexpr (sizeof...(Others) == 0)
+        f(Op<In, First>{{s}});
+    else if (s.kind == First)
+        f(Op<In, First>{{s}});
+    else
+        with_kind<Op, In, Others...>(s, f);
+}
+
+// Sums of integers, or the number of elements that are not 0 in the bits of the key. For sums the
+// key masks an element when it is widened: all bits for unsigned elements, -1 for signed ones.
+template <class In, unsigned Kind = ANY_KIND> struct op_sum : of_kind<Kind> {
+    using Acc = int64;
+    using Raw = Acc;
+    static __device__ Acc identity() { return 0; }
+    __device__ Acc load(In item, int64) const {
+        return this->is(AXIS_TRUTHS) ? (item & In(this->s.key)) != 0 : int64(item) & this->s.key;
+    }
+    __device__ Acc apply(Acc a, Acc b) const { return Acc(uint64(a) + uint64(b)); }
     __device__ Raw raw(Acc a) const { return a; }
     __device__ Acc again(Raw raw) const { return raw; }
-    __device__ In neutral() const { return In{}; }
+    __device__ In neutral() const { return 0; }
+    template <class F> __device__ void by_kind(const F &f) const {
+        if constexpr (Kind != ANY_KIND)
+            f(*this);
+        else
+            with_kind<axis::op_sum, In, AXIS_INTEGERS, AXIS_TRUTHS>(this->s, f);
+    }
+    template <class F> __device__ void by_order(const F &f) const { f(*this); }
 };
-template <class In, class Out> struct op_prod {
-    using Acc = Out;
+// Sums in float64, also of 64-bit integers: signed if the key is -1.
+template <class In, unsigned Kind = ANY_KIND> struct op_float_sum : of_kind<Kind> {
+    using Acc = float64;
     using Raw = Acc;
-    settings s;
+    static __device__ Acc identity() { return 0; }
+    __device__ float32 widened(In item) const { // a 16-bit float
+        const uint16_t bits = uint16_t(item);
+        return this->is(AXIS_HALVES) ? ::widened(half{bits}) : ::widened(bfloat{bits});
+    }
+    __device__ Acc load(In item, int64) const {
+        if constexpr (sizeof(In) == 2)
+            return widened(item);
+        else if constexpr (sizeof(In) == 4)
+            return item;
+        else if (this->is(AXIS_FLOATS))
+            return __longlong_as_double(item);
+        else
+            return this->s.key == -1 ? float64(item) : float64(uint64(item));
+    }
+    __device__ Acc apply(Acc a, Acc b) const { return a + b; }
+    __device__ Raw raw(Acc a) const { return a; }
+    __device__ Acc again(Raw raw) const { return raw; }
+    __device__ In neutral() const { return 0; }
+    template <class F> __device__ void by_kind(const F &f) const {
+        if constexpr (Kind != ANY_KIND)
+            f(*this);
+        else if constexpr (sizeof(In) == 2)
+            with_kind<axis::op_float_sum, In, AXIS_HALVES, AXIS_BFLOATS>(this->s, f);
+        else if constexpr (sizeof(In) == 8)
+            with_kind<axis::op_float_sum, In, AXIS_FLOATS, AXIS_INTEGERS>(this->s, f);
+        else
+            with_kind<axis::op_float_sum, In, AXIS_FLOATS>(this->s, f);
+    }
+    template <class F> __device__ void by_order(const F &f) const { f(*this); }
+};
+template <class In, unsigned = ANY_KIND> struct op_prod : of_kind<AXIS_INTEGERS> {
+    using Acc = typename chosen<sizeof(In) == 4, float64, In>::type;
+    using Raw = Acc;
     static __device__ Acc identity() { return 1; }
-    __device__ Acc load(In item, int64) const { return as_number<Acc>(item, -1); }
+    __device__ Acc load(In item, int64) const { return item; }
     __device__ Acc apply(Acc a, Acc b) const {
         using W = typename wrapping<Acc>::type;
         return Acc(W(a) * W(b));
@@ -100,29 +128,10 @@ template <class In, class Out> struct op_prod {
     __device__ Raw raw(Acc a) const { return a; }
     __device__ Acc again(Raw raw) const { return raw; }
     __device__ In neutral() const { return 1; }
+    template <class F> __device__ void by_kind(const F &f) const { f(*this); }
+    template <class F> __device__ void by_order(const F &f) const { f(*this); }
 };
-template <class In, class Out> struct op_count {
-    using Acc = int64;
-    using Raw = int64;
-    settings s;
-    static __device__ Acc identity() { return 0; }
-    __device__ Acc load(In item, int64) const { return (item & In(s.key)) != 0; }
-    __device__ Acc apply(Acc a, Acc b) const { return a + b; }
-    __device__ Raw raw(Acc a) const { return a; }
-    __device__ Acc again(Raw raw) const { return raw; }
-    __device__ In neutral() const { return 0; }
-};
-template <class In, class Out> struct op_bits {
-    using Acc = In;
-    using Raw = In;
-    settings s;
-    static __device__ Acc identity() { return 0; }
-    __device__ Acc load(In item, int64) const { return keyed(item, s.key); }
-    __device__ Acc apply(Acc a, Acc b) const { return Acc(a ^ b ^ (a & b & Acc(s.mask))); }
-    __device__ Raw raw(Acc a) const { return keyed(a, s.key); }
-    __device__ Acc again(Raw raw) const { return load(raw, 0); }
-    __device__ In neutral() const { return raw(identity()); }
-};
+
 using ::lesser;
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
 __device__ inline float32 lesser(float32 a, float32 b) {
@@ -131,55 +140,262 @@ __device__ inline float32 lesser(float32 a, float32 b) {
     return value;
 }
 #endif
-template <class In, class Out> struct op_min {
-    using Acc = typename compared<In>::type;
+// The smaller of the signed halves of two words.
+__device__ inline uint32_t min_halves(uint32_t a, uint32_t b) {
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
+    uint32_t smaller;
+    asm("min.s16x2 %0, %1, %2;" : "=r"(smaller) : "r"(a), "r"(b));
+    return smaller;
+#else
+    const uint32_t high = int32(a) < int32(b) ? a : b; // the lower half only decides among equals
+    const uint32_t low = int32(a << 16) < int32(b << 16) ? a : b;
+    return (high & 0xffff0000u) | (low & 0xffffu);
+#endif
+}
+// The smaller of two 16-bit floats in each half, or a NaN.
+template <class Float> __device__ uint32_t min_floats(uint32_t a, uint32_t b);
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
+template <> __device__ uint32_t min_floats<half>(uint32_t a, uint32_t b) {
+    uint32_t least;
+    asm("min.NaN.f16x2 %0, %1, %2;" : "=r"(least) : "r"(a), "r"(b));
+    return least;
+}
+template <> __device__ uint32_t min_floats<bfloat>(uint32_t a, uint32_t b) {
+    uint32_t least;
+    asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(least) : "r"(a), "r"(b));
+    return least;
+}
+#else // not inlined: several times as long as the instruction, and used everywhere
+template <class Float> __device__ __noinline__ uint32_t least_floats(uint32_t a, uint32_t b) {
+    uint32_t least = 0;
+#pragma unroll
+    for (unsigned shift = 0; shift < 32; shift += 16) {
+        const Float one = {uint16_t(a >> shift)}, other = {uint16_t(b >> shift)};
+        const float32 x = widened(one), y = widened(other);
+        const bool first = x < y || x != x || (x == y && one.bits >> 15 != 0);
+        least |= uint32_t((first ? one : other).bits) << shift;
+    }
+    return least;
+}
+template <class Float> __device__ uint32_t min_floats(uint32_t a, uint32_t b) {
+    return least_floats<Float>(a, b);
+}
+#endif
+
+// float64's bits in the order of signed integers, a NaN before all others, and back. One to one, so
+// that integer instructions compare: few GPUs have as many units for float64.
+constexpr int64 ABOVE_INFINITY = 0x000fffffffffffff; // from infinity's bits to the largest integer
+__device__ inline int64 ordered_double(int64 bits) {
+    return int64(uint64(bits ^ (bits >> 63 & INT64_MAX)) + uint64(ABOVE_INFINITY));
+}
+__device__ inline int64 double_of_ordered(int64 value) {
+    const int64 bits = int64(uint64(value) - uint64(ABOVE_INFINITY));
+    return bits ^ (bits >> 63 & INT64_MAX);
+}
+
+// The number that an element's bits, xor the key, are: an integer, or a float's bits, those of a
+// 16-bit float as float32; and back.
+template <class In, unsigned Kind> struct numbered : of_kind<Kind> {
+    using V = typename chosen<sizeof(In) == 8, int64, int32>::type;
+    __device__ bool halves() const { return sizeof(In) == 2 && this->is(AXIS_HALVES); }
+    __device__ bool bfloats() const { return sizeof(In) == 2 && this->is(AXIS_BFLOATS); }
+    __device__ bool floats() const {
+        return halves() || bfloats() || (sizeof(In) >= 4 && this->is(AXIS_FLOATS));
+    }
+    __device__ unsigned cut() const { return bfloats() ? 16 : 0; } // bits that a bfloat16 lacks
+    // No branches: a selection is shorter.
+    __device__ V number(In bits) const {
+        const V half_number = __float_as_int(widened(half{uint16_t(bits)}));
+        return halves() ? half_number : V(bits) << cut();
+    }
+    __device__ In bits_of(V number) const {
+        const uint16_t half_bits = narrowed<half>(__int_as_float(int32(number))).bits;
+        return In(halves() ? half_bits : number >> cut());
+    }
+    __device__ In keyed(In bits) const { return bits ^ In(this->s.key); }
+    // The bits of the largest number.
+    __device__ In largest() const {
+        return halves()          ? In(0x7c00)
+               : bfloats()       ? In(0x7f80)
+               : !floats()       ? In(~uint64(0) >> (65 - 8 * sizeof(In)))
+               : sizeof(In) == 4 ? In(0x7f800000)
+                                 : In(0x7ff0000000000000);
+    }
+};
+
+// Minima, and bitwise operations: `or`, or with mask 0 `xor`. Values are such numbers; those of
+// float64 are in another order.
+template <class In, unsigned Kind = ANY_KIND> struct op_least : numbered<In, Kind> {
+    using Acc = typename numbered<In, Kind>::V;
     using Raw = In;
-    settings s;
-    static __device__ Acc identity() { return compared<In>::highest(); }
-    __device__ Acc load(In item, int64) const { return compared<In>::of(keyed(item, s.key)); }
-    __device__ Acc apply(Acc a, Acc b) const { return lesser(a, b); }
-    __device__ Raw raw(Acc a) const { return keyed(compared<In>::back(a), s.key); }
+    __device__ Acc identity() const { return this->is(AXIS_BITS) ? 0 : value(this->largest()); }
+    __device__ Acc value(In bits) const {
+        if constexpr (sizeof(In) == 8)
+            if (this->floats())
+                return ordered_double(bits);
+        return this->number(bits);
+    }
+    __device__ Acc load(In item, int64) const { return value(this->keyed(item)); }
+    __device__ Acc apply(Acc a, Acc b) const {
+        const Acc bits = a ^ b ^ (a & b & Acc(this->s.mask)), integer = a < b ? a : b;
+        Acc number = integer;
+        if constexpr (sizeof(In) == 2 || sizeof(In) == 4) {
+            const float32 least = lesser(__int_as_float(a), __int_as_float(b));
+            number = this->floats() ? __float_as_int(least) : integer;
+        }
+        return this->is(AXIS_BITS) ? bits : number;
+    }
+    // The same for words of elements. Bytes are the upper bytes of halves: the lower byte only
+    // decides among equals.
+    __device__ uint32_t apply_words(uint32_t a, uint32_t b) const {
+        if constexpr (sizeof(In) == 4)
+            return uint32_t(apply(int32(a), int32(b)));
+        if (this->is(AXIS_BITS))
+            return a ^ b ^ (a & b & uint32_t(this->s.mask));
+        if (this->halves())
+            return min_floats<half>(a, b);
+        if (this->bfloats())
+            return min_floats<bfloat>(a, b);
+        return min_halves(a, b);
+    }
+    // One word of all elements of a vector.
+    __device__ uint32_t least_word(const vec<In> &one) const {
+        uint32_t least = 0;
+#pragma unroll
+        for (unsigned i = 0; i < 4; i++) {
+            const uint32_t word = one.word[i] ^ keys_of<In>(this->s);
+            least = i == 0 ? word : apply_words(least, word);
+            if (sizeof(In) == 1)
+                least = apply_words(least, word << 8);
+        }
+        return least;
+    }
+    __device__ Raw raw(Acc a) const {
+        if constexpr (sizeof(In) == 8)
+            if (this->floats())
+                a = double_of_ordered(a);
+        return this->keyed(this->bits_of(a));
+    }
     __device__ Acc again(Raw raw) const { return load(raw, 0); }
     __device__ In neutral() const { return raw(identity()); }
+    template <class F> __device__ void by_kind(const F &f) const {
+        if constexpr (Kind != ANY_KIND)
+            f(*this);
+        else if constexpr (sizeof(In) == 1)
+            with_kind<axis::op_least, In, AXIS_INTEGERS, AXIS_BITS>(this->s, f);
+        else if constexpr (sizeof(In) == 2)
+            with_kind<axis::op_least, In, AXIS_INTEGERS, AXIS_HALVES, AXIS_BFLOATS, AXIS_BITS>(
+                this->s, f);
+        else
+            with_kind<axis::op_least, In, AXIS_FLOATS, AXIS_INTEGERS, AXIS_BITS>(this->s, f);
+    }
+    template <class F> __device__ void by_order(const F &f) const { by_kind(f); }
 };
+
+// The same for words of elements of argmin, one NaN for all, both zeros equal.
+__device__ inline uint32_t plain_halves(uint32_t floats) { // +0, and one NaN
+    asm("fma.rn.f16x2 %0, %0, %1, %2;" : "+r"(floats) : "r"(0x3c003c00), "r"(0));
+    return floats;
+}
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
+__device__ inline uint32_t plain_bfloats(uint32_t floats) {
+    asm("fma.rn.bf16x2 %0, %0, %1, %2;" : "+r"(floats) : "r"(0x3f803f80), "r"(0));
+    return floats;
+}
+#else
+__device__ __noinline__ uint32_t plain_bfloats(uint32_t floats) {
+    uint32_t plain = 0;
+#pragma unroll
+    for (unsigned shift = 0; shift < 32; shift += 16) {
+        const uint32_t bits = floats >> shift & 0xffffu, magnitude = bits & 0x7fffu;
+        plain |= (magnitude > 0x7f80 ? 0x7fffu : magnitude ? bits : 0) << shift;
+    }
+    return plain;
+}
+#endif
+
 template <class V> struct indexed {
     V value;
     int64 index;
 };
 // The first of equal elements; the first NaN before all others; the identity after all. With mask
 // -1 elements are compared from last to first: indices count down from -1, and `divisor` holds the
-// number of elements, which is added to the result.
-template <class In, class Out> struct op_argmin {
-    using V = typename compared<In>::type;
+// number of elements, which is added to the result. Values are integers in the elements' order.
+template <class In, unsigned Kind = ANY_KIND> struct op_argmin : numbered<In, Kind> {
+    using V = typename numbered<In, Kind>::V;
     using Acc = indexed<V>;
     using Raw = In;
-    settings s;
-    static __device__ Acc identity() { return {compared<In>::highest(), INT64_MAX}; }
-    __device__ Acc load(In item, int64 index) const { return again(item, index ^ s.mask); }
+    static __device__ Acc identity() { return {V(~uint64(0) >> (65 - 8 * sizeof(V))), INT64_MAX}; }
+    // An element's bits, xor the key, in order, and back.
+    __device__ V ordered(In bits) const {
+        if constexpr (sizeof(In) < 8)
+            return In(ordered_words(uint32_t(bits)));
+        const float64 item = __longlong_as_double(bits);
+        const int64 plain = __double_as_longlong(item + 0.0); // +0
+        const int64 value = item != item ? INT64_MIN : plain ^ (plain >> 63 & INT64_MAX);
+        return this->floats() ? value : bits;
+    }
+    __device__ In of_ordered(V value) const {
+        if constexpr (sizeof(In) == 8) {
+            const int64 bits = value == INT64_MIN ? INT64_MAX : value ^ (value >> 63 & INT64_MAX);
+            return this->floats() ? bits : value;
+        } else {
+            const In plain = In(uint32_t(value) - 1),
+                     bits = plain < 0 ? plain ^ In(~uint64(0) >> (65 - 8 * sizeof(In))) : plain;
+            return this->floats() ? bits : In(value);
+        }
+    }
+    // Whether number b is before a.
+    __device__ bool better(V a, V b, bool last) const {
+        if (!this->floats())
+            return last ? b <= a : b < a;
+        if constexpr (sizeof(V) == 8)
+            return better_float(__longlong_as_double(a), __longlong_as_double(b), last);
+        else
+            return better_float(__int_as_float(a), __int_as_float(b), last);
+    }
+    template <class T> static __device__ bool better_float(T a, T b, bool last) {
+        return last ? b <= a || b != b : !(a <= b) && a == a;
+    }
+    // Words of elements up to 32 bits in the order of signed integers.
+    __device__ uint32_t ordered_words(uint32_t items) const {
+        if (!this->floats())
+            return items;
+        // Negative values in descending order; the NaN, 0x7f.., wraps around. No carry crosses the
+        // halves: there is no -0.
+        if constexpr (sizeof(In) == 4) {
+            const int32 plain = __float_as_int(__int_as_float(int32(items)) + 0.0f);
+            return uint32_t(plain ^ (plain >> 31 & INT32_MAX)) + 1;
+        }
+        items = this->halves() ? plain_halves(items) : plain_bfloats(items);
+        return (items ^ (items >> 15 & 0x00010001u) * 0x7fffu) + 0x00010001u;
+    }
+    __device__ Acc load(In item, int64 index) const { return again(item, index ^ this->s.mask); }
     __device__ Acc apply(Acc a, Acc b) const {
-        const bool nan = a.value != a.value, both = nan & (b.value != b.value); // without branches
-        const bool equal = a.value == b.value | both, before = a.index < b.index;
-        const bool first = equal & before | !equal & (a.value < b.value | nan);
+        const bool first = a.value < b.value | (a.value == b.value & a.index < b.index);
         return {first ? a.value : b.value, first ? a.index : b.index};
     }
-    __device__ Raw raw(Acc a) const { return keyed(compared<In>::back(a.value), s.key); }
-    __device__ Acc again(Raw raw, int64 index) const {
-        return {compared<In>::of(keyed(raw, s.key)), index};
+    __device__ Raw raw(Acc a) const { return this->keyed(of_ordered(a.value)); }
+    __device__ Acc again(Raw raw, int64 index) const { return {ordered(this->keyed(raw)), index}; }
+    __device__ In neutral() const { return this->keyed(this->largest()); }
+    template <class F> __device__ void by_kind(const F &f) const {
+        if constexpr (Kind != ANY_KIND)
+            f(*this);
+        else if constexpr (sizeof(In) == 1)
+            with_kind<axis::op_argmin, In, AXIS_INTEGERS>(this->s, f);
+        else if constexpr (sizeof(In) == 2)
+            with_kind<axis::op_argmin, In, AXIS_INTEGERS, AXIS_HALVES, AXIS_BFLOATS>(this->s, f);
+        else
+            with_kind<axis::op_argmin, In, AXIS_FLOATS, AXIS_INTEGERS>(this->s, f);
     }
-    __device__ In neutral() const { return raw(identity()); }
+    template <class F> __device__ void by_order(const F &f) const { f(*this); }
 };
 
 template <class Op> constexpr bool has_index = false;
-template <class In, class Out> constexpr bool has_index<op_argmin<In, Out>> = true;
+template <class In, unsigned Kind> constexpr bool has_index<op_argmin<In, Kind>> = true;
 
 // --- vectors of 16 bytes
 
-template <class In> union alignas(16) vec {
-    static constexpr unsigned count = 16 / sizeof(In);
-    uint4 words;
-    uint32_t word[4];
-    In items[count];
-};
 // One element in the form of a vector.
 template <class In> struct alone { In items[1]; };
 
@@ -270,9 +486,6 @@ template <class In> struct neutral_items {
         return (word & kept) | (words[i % WORDS] & ~kept);
     }
 };
-
-template <bool First, class A, class B> struct chosen { using type = A; };
-template <class A, class B> struct chosen<false, A, B> { using type = B; };
 
 // Selects the elements of a thread's vectors that count: all, or every `step`-th, in each vector
 // alike: the first of its elements is `phase` elements after one that counts. The others become

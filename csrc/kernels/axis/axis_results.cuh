@@ -225,13 +225,11 @@ template <class Op> struct storing_numbers {
         store_number(w, out, at, a);
     }
 };
-template <class In, class Acc>
-struct storing<op_sum<In, Acc>> : storing_numbers<op_sum<In, Acc>> {};
-template <class In, class Acc>
-struct storing<op_prod<In, Acc>> : storing_numbers<op_prod<In, Acc>> {};
-// Counts are also what any() and all() are decided by.
-template <class In> struct storing<op_count<In, int64>> : storing_numbers<op_count<In, int64>> {
-    using Op = op_count<In, int64>;
+template <class In> struct storing<op_prod<In>> : storing_numbers<op_prod<In>> {};
+template <class In> struct storing<op_float_sum<In>> : storing_numbers<op_float_sum<In>> {};
+// Sums are also counts, by which any() and all() are decided.
+template <class In> struct storing<op_sum<In>> : storing_numbers<op_sum<In>> {
+    using Op = op_sum<In>;
     using Numbers = storing_numbers<Op>;
     static __device__ bool are_truths(const work &w) { return w.finish == ANY || w.finish == ALL; }
     static __device__ bool is_true(const work &w, int64 count) {
@@ -255,8 +253,8 @@ template <class In> struct storing<op_count<In, int64>> : storing_numbers<op_cou
             Numbers::store(op, w, out, at, a);
     }
 };
-template <class In> struct storing<op_argmin<In, int64>> {
-    using Op = op_argmin<In, int64>;
+template <class In> struct storing<op_argmin<In>> {
+    using Op = op_argmin<In>;
     static constexpr bool WIDE = true;
     static __device__ bool stores_words(const work &) { return true; }
     template <unsigned Count>

@@ -21,12 +21,15 @@ template <class In> struct line {
 // whole() the value of all parts.
 template <class Op, class In> struct row_of {
     using Part = typename Op::Acc;
-    static __device__ Part nothing() { return Op::identity(); }
-    static __device__ Part single(const Op &op, In item, unsigned at) {
+    static __device__ Part nothing(const Op &op) { return op.identity(); }
+    template <class One> static __device__ Part single(const One &op, In item, unsigned at) {
         return op.load(item, int64(at));
     }
-    static __device__ Part join(const Op &op, Part a, Part b) { return op.apply(a, b); }
-    static __device__ typename Op::Acc whole(const Op &op, Part part, const line<In> &in) {
+    template <class One> static __device__ Part join(const One &op, Part a, Part b) {
+        return op.apply(a, b);
+    }
+    template <class One>
+    static __device__ typename Op::Acc whole(const One &op, Part part, const line<In> &in) {
         if constexpr (has_index<Op>)
             part.index = (part.index ^ op.s.mask) + int64(in.number) ^ op.s.mask;
         return part;
@@ -34,7 +37,8 @@ template <class Op, class In> struct row_of {
 };
 // folded() is a thread's part of a row.
 template <class Op, class In> struct along : lanes<Op, In, vec<In>::count> {
-    __device__ typename Op::Acc folded(const Op &op, positions at) const {
+    using lanes<Op, In, vec<In>::count>::lanes;
+    template <class One> __device__ typename Op::Acc folded(const One &op, positions at) const {
         constexpr unsigned count = vec<In>::count;
         typename Op::Acc values[count];
 #pragma unroll
@@ -48,194 +52,133 @@ template <class Op, class In> struct along : lanes<Op, In, vec<In>::count> {
         return values[0];
     }
 };
-// Sums twice as wide as their elements: two accumulators, as four would need too many registers.
-template <class In, class Acc> struct along_two_sums : one_by_one<along_two_sums<In, Acc>> {
-    using Op = op_sum<In, Acc>;
-    Acc values[2] = {};
-    __device__ void add_one(const Op &op, const vec<In> &one, uint32_t) {
+// Two accumulators, as four of twice the elements' bytes would need too many registers.
+template <class Op, class In> struct along_sums : one_by_one<along_sums<Op, In>> {
+    typename Op::Acc values[2] = {};
+    template <class One> __device__ explicit along_sums(const One &) {}
+    template <class One> __device__ void add_one(const One &op, const vec<In> &one, uint32_t) {
+        if (op.is(AXIS_TRUTHS)) {
+            unsigned count = 0;
 #pragma unroll
-        for (unsigned i = 0; i < vec<In>::count; i++)
-            values[i % 2] = op.apply(values[i % 2], op.load(one.items[i], 0));
-    }
-    __device__ Acc folded(const Op &op, positions) const { return op.apply(values[0], values[1]); }
-};
-template <> struct along<op_sum<float32, float64>, float32> : along_two_sums<float32, float64> {};
-template <> struct along<op_sum<int32, int64>, int32> : along_two_sums<int32, int64> {};
-template <> struct along<op_sum<int8_t, int64>, int8_t> : byte_sums<4> {
-    using Op = op_sum<int8_t, int64>;
-    template <bool All, unsigned N>
-    __device__ void add(const Op &op, const vec<int8_t> (&vectors)[N], uint32_t, unsigned,
-                        unsigned) { // missing vectors are zeros
-#pragma unroll
-        for (unsigned k = 0; k < N; k++)
+            for (unsigned i = 0; i < vec<In>::count; i++)
+                count += unsigned(op.load(one.items[i], 0));
+            values[0] += count;
+        } else if constexpr (sizeof(In) == 2) {
+            int32 sum = 0;
 #pragma unroll
             for (unsigned i = 0; i < 4; i++)
-                values[i] =
-                    op.s.key == -1
-                        ? __dp4a(int32(vectors[k].word[i]), 0x01010101, values[i])
-                        : int32(__dp4a(vectors[k].word[i], 0x01010101u, uint32_t(values[i])));
-    }
-    __device__ int64 folded(const Op &op, positions) const {
-        if (op.s.key == -1)
-            return int64(values[0]) + values[1] + values[2] + values[3];
-        return int64(uint32_t(values[0])) + uint32_t(values[1]) + uint32_t(values[2]) +
-               uint32_t(values[3]);
-    }
-};
-template <>
-struct along<op_sum<int16_t, int64>, int16_t> : one_by_one<along<op_sum<int16_t, int64>, int16_t>> {
-    using Op = op_sum<int16_t, int64>;
-    int64 value = 0;
-    __device__ void add_one(const Op &op, const vec<int16_t> &one, uint32_t) {
-        int32 sum = 0;
+                sum = op.s.key == -1 ? __dp2a_lo(int32(one.word[i]), 0x0101, sum)
+                                     : int32(__dp2a_lo(one.word[i], 0x0101u, uint32_t(sum)));
+            values[0] += sum;
+        } else {
 #pragma unroll
-        for (unsigned i = 0; i < 4; i++)
-            sum = op.s.key == -1 ? __dp2a_lo(int32(one.word[i]), 0x0101, sum)
-                                 : int32(__dp2a_lo(one.word[i], 0x0101u, uint32_t(sum)));
-        value += sum;
+            for (unsigned i = 0; i < vec<In>::count; i++)
+                values[i % 2] = op.apply(values[i % 2], op.load(one.items[i], 0));
+        }
     }
-    __device__ int64 folded(const Op &, positions) const { return value; }
-};
-template <class In> struct along_counts : one_by_one<along_counts<In>> {
-    using Op = op_count<In, int64>;
-    int64 value = 0;
-    __device__ void add_one(const Op &op, const vec<In> &one, uint32_t) {
-        unsigned count = 0;
-#pragma unroll
-        for (unsigned i = 0; i < vec<In>::count; i++)
-            count += (one.items[i] & In(op.s.key)) != 0;
-        value += count;
+    template <class One> __device__ typename Op::Acc folded(const One &op, positions) const {
+        return op.apply(values[0], values[1]);
     }
-    __device__ int64 folded(const Op &, positions) const { return value; }
 };
-template <> struct along<op_count<int16_t, int64>, int16_t> : along_counts<int16_t> {};
-template <> struct along<op_count<int32, int64>, int32> : along_counts<int32> {};
-template <> struct along<op_count<int64, int64>, int64> : along_counts<int64> {};
-template <> struct along<op_count<int8_t, int64>, int8_t> : byte_sums<4> {
-    using Op = op_count<int8_t, int64>;
-    template <bool All, unsigned N>
-    __device__ void add(const Op &op, const vec<int8_t> (&vectors)[N], uint32_t, unsigned,
+struct along_bytes : byte_sums<4> {
+    using Op = op_sum<int8_t>;
+    template <class One> __device__ explicit along_bytes(const One &) {}
+    template <class One> __device__ int64 folded(const One &op, positions at) const {
+        return whole(op, values[0], at) + whole(op, values[1], at) + whole(op, values[2], at) +
+               whole(op, values[3], at);
+    }
+};
+// A vector's 16-bit floats in float32, their sums in float64.
+struct along_small_floats : wide_sums<2> {
+    using Op = op_float_sum<int16_t>;
+    template <class One> __device__ explicit along_small_floats(const One &) {}
+    template <bool All, class One, unsigned N>
+    __device__ void add(const One &op, const vec<int16_t> (&vectors)[N], uint32_t, unsigned,
                         unsigned) {
-        const uint32_t kept = keys_of<int8_t>(op.s);
+        op.by_kind([&](const auto &of_kind) {
 #pragma unroll
-        for (unsigned k = 0; k < N; k++)
+            for (unsigned k = 0; k < N; k++) {
+                float32 sum = of_kind.widened(vectors[k].items[0]);
 #pragma unroll
-            for (unsigned i = 0; i < 4; i++)
-                values[i] = int32(__dp4a(nonzero_bytes(vectors[k].word[i] & kept) >> 7, 0x01010101u,
-                                         uint32_t(values[i])));
+                for (unsigned i = 1; i < 8; i++)
+                    sum += of_kind.widened(vectors[k].items[i]);
+                values[k % 2] += sum;
+            }
+        });
     }
-    __device__ int64 folded(const Op &, positions) const {
-        return int64(values[0]) + values[1] + values[2] + values[3];
-    }
-};
-// A vector's elements in float32, their sums in float64.
-template <class In> struct along_small_floats : wide_sums<2> {
-    using Op = op_sum<In, float64>;
-    template <bool All, unsigned N>
-    __device__ void add(const Op &op, const vec<In> (&vectors)[N], uint32_t, unsigned, unsigned) {
-#pragma unroll
-        for (unsigned k = 0; k < N; k++) {
-            float32 sum = widened(vectors[k].items[0]);
-#pragma unroll
-            for (unsigned i = 1; i < 8; i++)
-                sum += widened(vectors[k].items[i]);
-            values[k % 2] += sum;
-        }
-    }
-    __device__ float64 folded(const Op &, positions) const { return values[0] + values[1]; }
-};
-template <> struct along<op_sum<half, float64>, half> : along_small_floats<half> {};
-template <> struct along<op_sum<bfloat, float64>, bfloat> : along_small_floats<bfloat> {};
-template <> constexpr bool may_overflow<along<op_sum<bfloat, float64>, bfloat>> = true;
-template <>
-struct along<op_min<int8_t, int8_t>, int8_t> : one_by_one<along<op_min<int8_t, int8_t>, int8_t>> {
-    using Op = op_min<int8_t, int8_t>;
-    uint32_t least = 0x7fff7fff; // bytes above others, which only decide among equals
-    __device__ void add_one(const Op &op, const vec<int8_t> &one, uint32_t) {
-        const uint32_t keys = keys_of<int8_t>(op.s);
-#pragma unroll
-        for (unsigned i = 0; i < 4; i++) {
-            const uint32_t word = one.word[i] ^ keys;
-            least = min_halves(least, min_halves(word, word << 8));
-        }
-    }
-    __device__ int8_t folded(const Op &op, positions) const {
-        return op.apply(int8_t(least >> 24), int8_t(least >> 8));
+    template <class One> __device__ float64 folded(const One &, positions) const {
+        return values[0] + values[1];
     }
 };
-
+// The least word of all vectors.
+template <class In> struct along_least : one_by_one<along_least<In>> {
+    using Op = op_least<In>;
+    uint32_t least;
+    template <class One>
+    __device__ explicit along_least(const One &op) : least(least_words<In>::nothing_of(op)) {}
+    template <class One> __device__ void add_one(const One &op, const vec<In> &one, uint32_t) {
+        least = op.apply_words(least, op.least_word(one));
+    }
+    template <class One> __device__ int32 folded(const One &op, positions) const {
+        const auto item = [&](unsigned bits) { return op.number(In(least >> bits)); };
+        return sizeof(In) == 4   ? item(0)
+               : sizeof(In) == 2 ? op.apply(item(16), item(0))
+                                 : op.apply(item(24), item(8));
+    }
+};
 // argmin of elements up to 32 bits: the minimum of a vector, in the order of signed integers, and
 // the vector's position; the element is searched in it at the end. Parts are numbers, value above
 // index: the element's index in its line, or that of the vector's first element.
-template <class In> __device__ int32 least_of(const vec<In> &one, uint32_t keys) {
-    uint32_t words[4];
-#pragma unroll
-    for (unsigned i = 0; i < 4; i++)
-        words[i] = one.word[i] ^ keys;
-    if constexpr (sizeof(In) == 4) {
-        union {
-            uint32_t word;
-            In item;
-        } least = {words[0]}, other;
-#pragma unroll
-        for (unsigned i = 1; i < 4; i++) {
-            other.word = words[i];
-            least.item = lesser(least.item, other.item);
-        }
-        return int32(ordered_words<In>::of(least.word));
-    } else {
-        using Least = lanes<op_min<In, typename compared<In>::type>, In, vec<In>::count>;
-        const uint32_t halves = ordered_words<In>::of(Least::least_halves(words));
-        const int32 high = int32(halves) >> 16, low = int32(halves << 16) >> 16;
-        return (high < low ? high : low) >> (sizeof(In) == 1 ? 8 : 0);
-    }
-}
 template <class In> struct along_positions : one_by_one<along_positions<In>> {
-    using Op = op_argmin<In, int64>;
+    using Op = op_argmin<In>;
     int32 least = INT32_MAX;
     uint32_t position = 0;
-    __device__ void add_one(const Op &op, const vec<In> &one, uint32_t at) {
-        const int32 item = least_of(one, keys_of<In>(op.s));
+    template <class One> __device__ explicit along_positions(const One &) {}
+    template <class One> __device__ void add_one(const One &op, const vec<In> &one, uint32_t at) {
+        const uint32_t word = op.ordered_words(op_least<In, One::KIND>{{op.s}}.least_word(one));
+        const int32 high = int32(word) >> 16, low = int32(word << 16) >> 16;
+        const int32 item =
+            sizeof(In) == 4 ? int32(word) : (high < low ? high : low) >> (sizeof(In) == 1 ? 8 : 0);
         if (op.s.mask ? item <= least : item < least) {
             least = item;
             position = at;
         }
     }
-    __device__ int64 folded(const Op &op, positions at) const {
+    template <class One> __device__ int64 folded(const One &op, positions at) const {
         return row_of<Op, In>::part(op, least, unsigned(at.first) + position * unsigned(at.step));
     }
 };
 template <class In> struct row_of_positions {
-    using Op = op_argmin<In, int64>;
+    using Op = op_argmin<In>;
     using Part = int64;
     static constexpr uint32_t POSITION_BITS =
         0x7fffffff; // all bits, inverted if the last one counts
-    static __device__ Part nothing() { return INT64_MAX; }
+    static __device__ Part nothing(const Op &) { return INT64_MAX; }
     static __device__ Part part(const Op &op, int32 item, unsigned at) {
         return int64(uint64(uint32_t(item)) << 32 | (at ^ uint32_t(op.s.mask)) & POSITION_BITS);
     }
-    static __device__ int32 ordered(const Op &op, In item) {
-        vec<In> one = {};
-        one.items[0] = item;
-        const uint32_t word = ordered_words<In>::of(one.word[0] ^ keys_of<In>(op.s));
-        return int32(word << (32 - 8 * sizeof(In))) >> (32 - 8 * sizeof(In));
-    }
     static __device__ Part single(const Op &op, In item, unsigned at) {
-        return part(op, ordered(op, item), at);
+        return part(op, In(op.ordered_words(uint32_t(op.keyed(item)))), at);
     }
     static __device__ Part join(const Op &, Part a, Part b) { return a < b ? a : b; }
-    static __device__ typename Op::Acc whole(const Op &op, Part part, const line<In> &in) {
-        if (part == nothing())
+    template <class One>
+    static __device__ typename Op::Acc whole(const One &op, Part part, const line<In> &in) {
+        if (part == nothing(op))
             return Op::identity();
         const int32 least = int32(part >> 32);
         unsigned at = (uint32_t(part) ^ uint32_t(op.s.mask)) & POSITION_BITS;
         if (at >= in.before && at < in.tail) {
             vec<In> one;
             one.words = *reinterpret_cast<const uint4 *>(in.items + at);
+            op.by_kind([&](const auto &of_kind) {
+#pragma unroll
+                for (unsigned i = 0; i < 4; i++)
+                    one.word[i] = of_kind.ordered_words(one.word[i] ^ keys_of<In>(op.s));
+            });
             uint32_t found = 0;
 #pragma unroll
             for (unsigned i = 0; i < vec<In>::count; i++)
-                if (ordered(op, one.items[i]) == least)
+                if (one.items[i] == In(least))
                     found |= 1u << i;
             if (in.every > 1) { // bits of the items that count
                 uint32_t counted = 0;
@@ -247,20 +190,32 @@ template <class In> struct row_of_positions {
             }
             at += op.s.mask ? 31 - __clz(int(found)) : __ffs(int(found)) - 1;
         }
-        return {compared<In>::of(ordered_words<In>::back(least)),
+        return {least,
                 int64(in.every == 1 ? in.number + at : (in.number + at) / in.every) ^ op.s.mask};
     }
 };
-#define ALONG_POSITIONS(In)                                                        \
-    template <> struct row_of<op_argmin<In, int64>, In> : row_of_positions<In> {}; \
-    template <> struct along<op_argmin<In, int64>, In> : along_positions<In> {};
-ALONG_POSITIONS(int8_t)
-ALONG_POSITIONS(int16_t)
-ALONG_POSITIONS(int32)
-ALONG_POSITIONS(half)
-ALONG_POSITIONS(bfloat)
-ALONG_POSITIONS(float32)
-#undef ALONG_POSITIONS
+// The structure that serves an operation on a type.
+#define SERVED_BY(general, Op, In, ...)                    \
+    template <> struct general<Op<In>, In> : __VA_ARGS__ { \
+        using Base = __VA_ARGS__;                          \
+        using Base::Base;                                  \
+    };
+SERVED_BY(along, op_sum, int8_t, along_bytes)
+SERVED_BY(along, op_sum, int16_t, along_sums<op_sum<int16_t>, int16_t>)
+SERVED_BY(along, op_sum, int32, along_sums<op_sum<int32>, int32>)
+SERVED_BY(along, op_sum, int64, along_sums<op_sum<int64>, int64>)
+SERVED_BY(along, op_float_sum, int16_t, along_small_floats)
+SERVED_BY(along, op_float_sum, float32, along_sums<op_float_sum<float32>, float32>)
+SERVED_BY(along, op_least, int8_t, along_least<int8_t>)
+SERVED_BY(along, op_least, int16_t, along_least<int16_t>)
+SERVED_BY(along, op_least, int32, along_least<int32>)
+SERVED_BY(along, op_argmin, int8_t, along_positions<int8_t>)
+SERVED_BY(along, op_argmin, int16_t, along_positions<int16_t>)
+SERVED_BY(along, op_argmin, int32, along_positions<int32>)
+SERVED_BY(row_of, op_argmin, int8_t, row_of_positions<int8_t>)
+SERVED_BY(row_of, op_argmin, int16_t, row_of_positions<int16_t>)
+SERVED_BY(row_of, op_argmin, int32, row_of_positions<int32>)
+template <> constexpr bool may_overflow<along<op_float_sum<int16_t>, int16_t>> = true;
 
 // --- a short row, by a few lanes or one thread: of() reduces its N elements from index `first` on,
 // join() two parts, whole() returns the value. For small elements the index is the low part of a
@@ -273,20 +228,20 @@ template <class In> union triple {
 
 template <class Op, class In> struct short_row {
     using Part = typename Op::Acc;
-    static __device__ Part nothing() { return Op::identity(); }
-    template <unsigned N, class Vec>
-    static __device__ Part of(const Op &op, const Vec &one, unsigned first) {
+    static __device__ Part nothing(const Op &op) { return op.identity(); }
+    template <unsigned N, class One, class Vec> // an operation of one kind
+    static __device__ Part of(const One &op, const Vec &one, unsigned first) {
         if constexpr (N == vec<In>::count && !has_index<Op>) {
-            along<Op, In> mine;
+            along<Op, In> mine(op);
             const vec<In> vectors[1] = {one};
-            add_finite(mine, [&](auto &to) { to.template add<true>(op, vectors, 0, 0, 0); });
+            add_finite(op, mine, [&](auto &to) { to.template add<true>(op, vectors, 0, 0, 0); });
             return mine.folded(op, {first, 0});
         } else if constexpr (has_index<Op>) { // fewer comparisons than by lanes
             alone<In> in_turn[N];
 #pragma unroll
             for (unsigned i = 0; i < N; i++)
                 in_turn[i].items[0] = one.items[i];
-            lanes<Op, In, 1> mine;
+            lanes<Op, In, 1> mine(op);
             mine.template add<true>(op, in_turn, 0, 0, 0);
             return mine.whole(op, mine.part(0), {first, 1});
         } else {
@@ -297,27 +252,31 @@ template <class Op, class In> struct short_row {
             return found;
         }
     }
-    static __device__ Part join(const Op &op, Part a, Part b) { return op.apply(a, b); }
-    static __device__ typename Op::Acc whole(const Op &, Part part) { return part; }
+    template <class One> static __device__ Part join(const One &op, Part a, Part b) {
+        return op.apply(a, b);
+    }
+    template <class One> static __device__ typename Op::Acc whole(const One &, Part part) {
+        return part;
+    }
 };
 template <class In> struct short_row_of_positions {
-    using Op = op_argmin<In, int64>;
+    using Op = op_argmin<In>;
     static constexpr unsigned SIZE = sizeof(In), BITS = SIZE == 4 ? 32 : 32 - 8 * SIZE;
     static constexpr uint32_t POSITION_BITS = uint32_t((uint64(1) << BITS) - 1);
     template <unsigned Size, class = void> struct part { using type = int32; };
     template <class None> struct part<4, None> { using type = int64; };
     using Part = typename part<SIZE>::type;
     static constexpr Part NOTHING = Part(~uint64(0) >> (65 - 8 * sizeof(Part)));
-    static __device__ Part nothing() { return NOTHING; }
+    static __device__ Part nothing(const Op &) { return NOTHING; }
 
-    template <unsigned N, class Vec>
-    static __device__ Part of(const Op &op, const Vec &one, unsigned first) {
+    template <unsigned N, class One, class Vec>
+    static __device__ Part of(const One &op, const Vec &one, unsigned first) {
         const bool last = op.s.mask != 0;
         const uint32_t keys = keys_of<In>(op.s);
         uint32_t words[4];
 #pragma unroll
         for (unsigned i = 0; i < (N * SIZE + 3) / 4; i++)
-            words[i] = ordered_words<In>::of(one.word[i] ^ keys);
+            words[i] = op.ordered_words(one.word[i] ^ keys);
         Part found = NOTHING;
 #pragma unroll
         for (unsigned i = 0; i < N; i++) {
@@ -334,21 +293,16 @@ template <class In> struct short_row_of_positions {
         return Part(found + (last ? POSITION_BITS - first - N : first));
     }
     static __device__ Part join(const Op &, Part a, Part b) { return a < b ? a : b; }
-    static __device__ typename Op::Acc whole(const Op &op, Part part) {
+    template <class One> static __device__ typename Op::Acc whole(const One &op, Part part) {
         if (part == NOTHING)
             return Op::identity();
         const int64 position = position_of<POSITION_BITS>(uint32_t(part), op.s);
-        return {compared<In>::of(ordered_words<In>::back(int32(part >> BITS))),
-                position ^ op.s.mask};
+        return {int32(part >> BITS), position ^ op.s.mask};
     }
 };
-template <> struct short_row<op_argmin<int8_t, int64>, int8_t> : short_row_of_positions<int8_t> {};
-template <>
-struct short_row<op_argmin<int16_t, int64>, int16_t> : short_row_of_positions<int16_t> {};
-template <> struct short_row<op_argmin<half, int64>, half> : short_row_of_positions<half> {};
-template <> struct short_row<op_argmin<bfloat, int64>, bfloat> : short_row_of_positions<bfloat> {};
-template <> struct short_row<op_argmin<int32, int64>, int32> : short_row_of_positions<int32> {};
-template <>
-struct short_row<op_argmin<float32, int64>, float32> : short_row_of_positions<float32> {};
+SERVED_BY(short_row, op_argmin, int8_t, short_row_of_positions<int8_t>)
+SERVED_BY(short_row, op_argmin, int16_t, short_row_of_positions<int16_t>)
+SERVED_BY(short_row, op_argmin, int32, short_row_of_positions<int32>)
+#undef SERVED_BY
 
 } // namespace axis

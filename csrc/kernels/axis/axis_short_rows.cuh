@@ -64,9 +64,9 @@ template <class Op, class In>
 __device__ typename Op::Acc add_staged(const Op &op, const In *at, unsigned step, int left,
                                        unsigned apart, positions here) {
     constexpr unsigned AT_ONCE = 4;
-    lanes<Op, In, 1> mine;
+    lanes<Op, In, 1> mine(op);
     if (left <= 0)
-        return Op::identity();
+        return op.identity();
 #pragma unroll 1
     for (uint32_t position = 0; left > 0; position += AT_ONCE) {
         alone<In> loaded[AT_ONCE];
@@ -97,8 +97,8 @@ __device__ typename Op::Acc add_staged_vectors(const Op &op, const In *row, unsi
     const unsigned begin = unsigned(row - shared_memory<In>()) * unsigned(sizeof(In)),
                    end = begin + items * unsigned(sizeof(In)), last = (end - 1) / 16;
     const neutral_items<In> others(op);
-    along<Op, In> mine;
-    add_finite(mine, [&](auto &to) {
+    along<Op, In> mine(op);
+    add_finite(op, mine, [&](auto &to) {
 #pragma unroll 1
         for (unsigned p = begin / 16 + lane; p <= last; p += AT_ONCE * group) {
             vec<In> loaded[AT_ONCE];
@@ -131,7 +131,7 @@ __device__ void staged(const Op &op, const In *in, void *out, const work &w) {
 #pragma unroll 1
     for (unsigned base = 0; base < results; base += BLOCK >> shift) {
         const unsigned result = base + (threadIdx.x >> shift);
-        Acc value = Op::identity();
+        Acc value = op.identity();
         if (result < results) {
             const unsigned s = inner == 1 ? result : result / inner;
             const In *at = items + s * slab + (result - s * inner);
@@ -145,7 +145,7 @@ __device__ void staged(const Op &op, const In *in, void *out, const work &w) {
                 value = add_staged(op, at + lane * inner, group * inner, int(reduced - lane), group,
                                    {lane, group});
         }
-        value = group_tree(value, group, applying<Op>{op});
+        value = group_value(op, value, group);
         if (result < results && lane == 0)
             storing<Op>::store(op, w, out, first * inner + result, value);
     }
@@ -184,16 +184,20 @@ __device__ void groups(const Op &op, const In *in, void *out, const work &w) {
 #pragma unroll 1
     for (unsigned turn = 0; turn < AT_ONCE; turn += IN_TURN) {
         typename Row::Part parts[IN_TURN];
-#pragma unroll
-        for (unsigned k = 0; k < IN_TURN; k++)
-            parts[k] = x < wide
-                           ? Row::template of<vec<In>::count>(op, loaded[k], x * vec<In>::count)
-                           : Row::nothing();
-#pragma unroll 1
-        for (unsigned distance = group / 2; distance > 0; distance /= 2)
+        op.by_kind([&](const auto &one) {
 #pragma unroll
             for (unsigned k = 0; k < IN_TURN; k++)
-                parts[k] = Row::join(op, parts[k], from_lane(parts[k], distance));
+                parts[k] =
+                    x < wide ? Row::template of<vec<In>::count>(one, loaded[k], x * vec<In>::count)
+                             : Row::nothing(op);
+        });
+        op.by_order([&](const auto &one) {
+#pragma unroll 1
+            for (unsigned distance = group / 2; distance > 0; distance /= 2)
+#pragma unroll
+                for (unsigned k = 0; k < IN_TURN; k++)
+                    parts[k] = Row::join(one, parts[k], from_lane(parts[k], distance));
+        });
         if (x == 0)
 #pragma unroll
             for (unsigned k = 0; k < IN_TURN; k++)
@@ -230,15 +234,20 @@ __device__ void words(const Op &op, const In *in, void *out, const work &w) {
 #pragma unroll 1
             for (unsigned turn = 0; turn < AT_ONCE; turn += IN_TURN) {
                 const uint64 row = first + (done + turn) * BLOCK;
+                typename Row::Part parts[IN_TURN];
+                op.by_kind([&](const auto &one) {
 #pragma unroll
-                for (unsigned k = 0; k < IN_TURN; k++) {
-                    vec<In> one;
-                    one.word[0] = uint32_t(loaded[k]);
-                    one.word[1] = uint32_t(uint64(loaded[k]) >> 32);
-                    const auto part = Row::template of<sizeof(Word) / sizeof(In)>(op, one, 0);
+                    for (unsigned k = 0; k < IN_TURN; k++) {
+                        vec<In> word;
+                        word.word[0] = uint32_t(loaded[k]);
+                        word.word[1] = uint32_t(uint64(loaded[k]) >> 32);
+                        parts[k] = Row::template of<sizeof(Word) / sizeof(In)>(one, word, 0);
+                    }
+                });
+#pragma unroll
+                for (unsigned k = 0; k < IN_TURN; k++)
                     if (row + k * BLOCK < count)
-                        storing<Op>::store(op, w, out, row + k * BLOCK, Row::whole(op, part));
-                }
+                        storing<Op>::store(op, w, out, row + k * BLOCK, Row::whole(op, parts[k]));
                 next_in_turn<IN_TURN>(loaded);
             }
         }
@@ -260,14 +269,16 @@ __device__ void triples(const Op &op, const In *in, void *out, const work &w) {
         loaded, w.streamed, [&](unsigned) { return there; },
         [&](unsigned k) { return vectors + k; });
     Part parts[count];
+    op.by_kind([&](const auto &one) {
 #pragma unroll
-    for (unsigned r = 0; r < count; r++) {
-        triple<In> row = {};
+        for (unsigned r = 0; r < count; r++) {
+            triple<In> row = {};
 #pragma unroll
-        for (unsigned i = 0; i < 3; i++)
-            row.items[i] = loaded[(3 * r + i) / count].items[(3 * r + i) % count];
-        parts[r] = Row::template of<3>(op, row, 0);
-    }
+            for (unsigned i = 0; i < 3; i++)
+                row.items[i] = loaded[(3 * r + i) / count].items[(3 * r + i) % count];
+            parts[r] = Row::template of<3>(one, row, 0);
+        }
+    });
     if (const uint64 r = whole * count + threadIdx.x; blockIdx.x == 0 && r < w.outer) { // the rest
         triple<In> row = {};
 #pragma unroll

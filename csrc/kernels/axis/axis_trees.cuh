@@ -46,12 +46,37 @@ __device__ T block_tree(T *partial, T value, const T &nothing, const Join &join)
     return value;
 }
 
-template <class Op> struct applying {
-    const Op &op;
-    __device__ typename Op::Acc operator()(typename Op::Acc a, typename Op::Acc b) const {
-        return op.apply(a, b);
-    }
-};
+// The same for values of an operation.
+template <class Op, class Acc> __device__ Acc group_value(const Op &op, Acc value, unsigned width) {
+    op.by_order([&](const auto &one) {
+        value = group_tree(value, width, [&](Acc a, Acc b) { return one.apply(a, b); });
+    });
+    return value;
+}
+template <class Op, class Acc> __device__ Acc block_value(const Op &op, Acc value) {
+    op.by_order([&](const auto &one) {
+        value = block_tree(shared_memory<Acc>(), value, op.identity(),
+                           [&](Acc a, Acc b) { return one.apply(a, b); });
+    });
+    return value;
+}
+// The value of `parts` threads, a power of two, which are `apart` from each other, in the first of
+// them: `part` 0. The threads' values are in shared memory as well.
+template <class Op, class Acc>
+__device__ Acc strided_value(const Op &op, Acc *shared, Acc value, unsigned part, unsigned parts,
+                             unsigned apart) {
+    op.by_order([&](const auto &one) {
+#pragma unroll 1
+        for (unsigned half = parts / 2; half > 0; half /= 2) {
+            __syncthreads();
+            if (part < half) {
+                value = one.apply(value, shared[threadIdx.x + half * apart]);
+                shared[threadIdx.x] = value;
+            }
+        }
+    });
+    return value;
+}
 
 // --- shapes of work
 

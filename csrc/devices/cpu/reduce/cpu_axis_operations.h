@@ -61,7 +61,7 @@
 #define BYTES_complex128 16
 
 /* Elements that are converted fit into `copied` twice, before and after. */
-#define FUNCTIONS(op, items, acc)                                           \
+#define FUNCTIONS(op, items, acc, ...)                                      \
     static const struct axis_functions functions_##op##_##items##_##acc = { \
         USES_##op##_##items##_##acc, BYTES_##items};
 CPU_REDUCE_AXIS_SIGNATURES(FUNCTIONS)

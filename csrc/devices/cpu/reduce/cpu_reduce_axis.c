@@ -5,13 +5,13 @@
  */
 
 /* The kernels' signatures, and products of small integers and of complex numbers. */
-#define CPU_REDUCE_AXIS_SIGNATURES(SIGNATURE) \
-    REDUCE_AXIS_SIGNATURES(SIGNATURE)         \
-    SIGNATURE(prod, int8, int64)              \
-    SIGNATURE(prod, int16, int64)             \
-    SIGNATURE(prod, int32, int64)             \
-    SIGNATURE(prod, complex64, complex128)    \
-    SIGNATURE(prod, complex128, complex128)
+#define CPU_REDUCE_AXIS_SIGNATURES(SIGNATURE)        \
+    REDUCE_AXIS_SIGNATURES(SIGNATURE)                \
+    SIGNATURE(prod, int8, int64, , INTEGERS)         \
+    SIGNATURE(prod, int16, int64, , INTEGERS)        \
+    SIGNATURE(prod, int32, int64, , INTEGERS)        \
+    SIGNATURE(prod, complex64, complex128, , FLOATS) \
+    SIGNATURE(prod, complex128, complex128, , FLOATS)
 
 #ifdef GPUOPT_RUNGS
 /* clang-format off */
@@ -643,7 +643,7 @@ static enum status cpu_reduce_axis(struct device *device, const struct cpu_kerne
     return status;
 }
 
-#define KERNEL_ROWS(op, items, acc)                                        \
+#define KERNEL_ROWS(op, items, acc, ...)                                   \
     {"cpu_reduce_axis_serial_" #op "_" #items "_" #acc, cpu_reduce_axis,   \
      &functions_##op##_##items##_##acc, false},                            \
         {"cpu_reduce_axis_team_" #op "_" #items "_" #acc, cpu_reduce_axis, \
