@@ -2,8 +2,9 @@
  *
  * numbers: the number of axes; the input's extents; and for each axis of the output its index in
  * the input. With STRIDED added to the first, the input's steps in elements follow, which fall from
- * axis to axis; the last is 1. Adjacent axes are merged; the result is contiguous rows that stay
- * whole, a batch of matrices whose rows may be strided, or runs of memory too short for either.
+ * axis to axis; the last is 1, but on the cpu, where `item_step` holds it. Adjacent axes are
+ * merged; the result is contiguous rows that stay whole, a batch of matrices whose rows may be
+ * strided, or runs of memory too short for either.
  */
 #include "ops_transpose.h"
 
@@ -24,6 +25,11 @@ _Static_assert((int)OPS_NUMBERS_MAX >= 1 + 2 * (int)AXES_MAX, "OPS_NUMBERS_MAX")
 _Static_assert((int)OPS_NUMBERS_MAX >= 1 + 3 * (int)STRIDED_AXES_MAX, "OPS_NUMBERS_MAX");
 
 /* --- axes */
+
+/* Of the innermost axis. */
+static uint64_t last_step(const struct axes *axes) {
+    return axes->count ? axes->in[axes->count - 1] : 1;
+}
 
 static void find_steps(struct axes *axes) {
     uint64_t out = 1;
@@ -82,9 +88,6 @@ static enum status read_axes(const uint64_t *numbers, struct axes *axes) {
             drop(axes, axis);
         }
     }
-    if (axes->count && axes->in[axes->count - 1] != 1)
-        return status_fail(STATUS_BAD_VALUE, "a: the step of the innermost axis is %llu, not 1",
-                           (unsigned long long)axes->in[axes->count - 1]);
     find_steps(axes);
     return STATUS_OK;
 }
@@ -92,7 +95,7 @@ static enum status read_axes(const uint64_t *numbers, struct axes *axes) {
 /* Uses the widest elements that rows, their distances and addresses are multiples of. */
 static void widen(struct axes *axes, uint64_t addresses) {
     const unsigned last = axes->count - 1;
-    if (!moves_rows(axes))
+    if (!moves_rows(axes) || last_step(axes) != 1)
         return;
     uint64_t all = addresses | axes->extent[last] * axes->item;
     for (unsigned k = 0; k < last; k++)
@@ -356,9 +359,11 @@ static enum status plan_host(struct ops_queue *queue, const struct ops_choice *c
     widen(axes, step->values[0] | step->values[1]);
     if (axes->count == 0 || moves_rows(axes)) {
         plan_rows(axes, plan);
+        plan->item_step = (uint32_t)last_step(axes);
         return widened_kernel(queue, choice, axes->item, step);
     }
     plan_matrix(axes, 0, plan);
+    plan->item_step = (uint32_t)last_step(axes);
     plan->in_place = step->values[0] == step->values[1];
     if (plan->in_place && !is_square_batch(plan))
         return status_fail(
@@ -425,7 +430,11 @@ enum status ops_transpose_plan(struct ops_queue *queue, const struct ops_choice 
         status = ops_step_on_arrays(queue, choice, problem, plan);
     if (status)
         return status;
-    if (rung->flags & RUNG_HOST)
+    const bool host = rung->flags & RUNG_HOST;
+    if (last_step(&axes) > (host ? UINT32_MAX : 1))
+        return status_fail(STATUS_BAD_VALUE, "a: the step of the innermost axis is %llu, not %s",
+                           (unsigned long long)last_step(&axes), host ? "below 2^32" : "1");
+    if (host)
         return plan_host(queue, choice, &axes, plan);
     if (rung->flags & RUNG_BEST)
         return plan_any(queue, choice, &axes, plan);

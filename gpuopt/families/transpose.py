@@ -114,7 +114,7 @@ def _is_dense(a: np.ndarray, order: list[int], turned: list[int]) -> bool:
 
 
 def _steps(a: np.ndarray, order: list[int], turned: list[int]) -> list[int] | None:
-    """Return the steps in elements in an order of axes; None unless runs of elements remain."""
+    """Return the steps in elements in an order of axes; None where elements overlap."""
     if turned or not a.flags.aligned or a.ctypes.data % min(a.itemsize, 8):
         return None
     steps, least = [], 1
@@ -124,7 +124,7 @@ def _steps(a: np.ndarray, order: list[int], turned: list[int]) -> list[int] | No
             return None
         steps.append(step)
         least = step * a.shape[k]
-    return steps[::-1] if steps[:1] == [1] else None
+    return steps[::-1] if steps and steps[0] < 1 << 32 else None
 
 
 def _there(
@@ -191,7 +191,9 @@ def _plan(a: Any, axes: Any, variant: Any, out: Any, block: Any, device: Any) ->
         )
     in_place = out is not None and not apart(out, a)
     steps = _steps(a, memory, turned) if direct and on_cpu and not in_place else None
-    if steps and a.nbytes > SMALL and len(steps) <= STRIDED_AXES:
+    # Columns with gaps are gathered first: that takes as long as NumPy's copy of a small array.
+    least = COPIED if steps and steps[-1] != 1 else SMALL
+    if steps and a.nbytes > least and len(steps) <= STRIDED_AXES:
         extents = [a.shape[k] for k in memory]
         numbers = (STRIDED + a.ndim, *extents, *map(memory.index, order), *steps)
         reach = 1 + sum((n - 1) * step for n, step in zip(extents, steps, strict=True))

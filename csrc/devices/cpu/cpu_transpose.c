@@ -61,50 +61,52 @@ typedef struct item16 type_complex128;
 /* `swap` transposes a part of a square matrix in place: elements right of the diagonal. `many`
  * transposes `count` matrices at a fixed distance, each element of all of them before the next.
  * `gather` reads elements from any address. */
-#define MOVE(name)                                                                                \
-    static void move_##name(const struct submatrix *part) {                                       \
-        const type_##name *in = part->in;                                                         \
-        type_##name *restrict out = part->out;                                                    \
-        const uint64_t rows = part->bottom - part->top, columns = part->right - part->left;       \
-        if (rows * sizeof *in >= HOST_LINE || rows > columns) {                                   \
-            for (uint64_t column = part->left; column < part->right; column++)                    \
-                for (uint64_t row = part->top; row < part->bottom; row++)                         \
-                    out[column * part->out_pitch + row] = in[row * part->in_pitch + column];      \
-            return;                                                                               \
-        }                                                                                         \
-        for (uint64_t row = part->top; row < part->bottom; row++)                                 \
-            for (uint64_t column = part->left; column < part->right; column++)                    \
-                out[column * part->out_pitch + row] = in[row * part->in_pitch + column];          \
-    }                                                                                             \
-    static void swap_##name(const struct submatrix *part) {                                       \
-        type_##name *items = part->out;                                                           \
-        for (uint64_t row = part->top; row < part->bottom; row++)                                 \
-            for (uint64_t column = part->left > row ? part->left : row + 1; column < part->right; \
-                 column++) {                                                                      \
-                type_##name *a = &items[row * part->in_pitch + column];                           \
-                type_##name *b = &items[column * part->in_pitch + row];                           \
-                const type_##name item = *a;                                                      \
-                *a = *b;                                                                          \
-                *b = item;                                                                        \
-            }                                                                                     \
-    }                                                                                             \
-    static void many_##name(const struct submatrix *part, uint64_t count, uint64_t in_step,       \
-                            uint64_t out_step) {                                                  \
-        for (uint64_t row = 0; row < part->bottom; row++)                                         \
-            for (uint64_t column = 0; column < part->right; column++) {                           \
-                const type_##name *in =                                                           \
-                    (const type_##name *)part->in + row * part->in_pitch + column;                \
-                type_##name *restrict out =                                                       \
-                    (type_##name *)part->out + column * part->out_pitch + row;                    \
-                for (uint64_t k = 0; k < count; k++)                                              \
-                    out[k * out_step] = in[k * in_step];                                          \
-            }                                                                                     \
-    }                                                                                             \
-    static void gather_##name(const void *in, const uint64_t *from, void *to, uint64_t count) {   \
-        const type_##name *items = in;                                                            \
-        type_##name *restrict out = to;                                                           \
-        for (uint64_t k = 0; k < count; k++)                                                      \
-            out[k] = items[from[k]];                                                              \
+#define MOVE(name)                                                                                 \
+    static void move_##name(const struct submatrix *part) {                                        \
+        const type_##name *in = part->in;                                                          \
+        type_##name *restrict out = part->out;                                                     \
+        const uint64_t rows = part->bottom - part->top, columns = part->right - part->left;        \
+        if (rows * sizeof *in >= HOST_LINE || rows > columns) {                                    \
+            for (uint64_t column = part->left; column < part->right; column++)                     \
+                for (uint64_t row = part->top; row < part->bottom; row++)                          \
+                    out[column * part->out_pitch + row] =                                          \
+                        in[row * part->in_pitch + column * part->in_step];                         \
+            return;                                                                                \
+        }                                                                                          \
+        for (uint64_t row = part->top; row < part->bottom; row++)                                  \
+            for (uint64_t column = part->left; column < part->right; column++)                     \
+                out[column * part->out_pitch + row] =                                              \
+                    in[row * part->in_pitch + column * part->in_step];                             \
+    }                                                                                              \
+    static void swap_##name(const struct submatrix *part) {                                        \
+        type_##name *items = part->out;                                                            \
+        for (uint64_t row = part->top; row < part->bottom; row++)                                  \
+            for (uint64_t column = part->left > row ? part->left : row + 1; column < part->right;  \
+                 column++) {                                                                       \
+                type_##name *a = &items[row * part->in_pitch + column];                            \
+                type_##name *b = &items[column * part->in_pitch + row];                            \
+                const type_##name item = *a;                                                       \
+                *a = *b;                                                                           \
+                *b = item;                                                                         \
+            }                                                                                      \
+    }                                                                                              \
+    static void many_##name(const struct submatrix *part, uint64_t count, uint64_t in_step,        \
+                            uint64_t out_step) {                                                   \
+        for (uint64_t row = 0; row < part->bottom; row++)                                          \
+            for (uint64_t column = 0; column < part->right; column++) {                            \
+                const type_##name *in =                                                            \
+                    (const type_##name *)part->in + row * part->in_pitch + column * part->in_step; \
+                type_##name *restrict out =                                                        \
+                    (type_##name *)part->out + column * part->out_pitch + row;                     \
+                for (uint64_t k = 0; k < count; k++)                                               \
+                    out[k * out_step] = in[k * in_step];                                           \
+            }                                                                                      \
+    }                                                                                              \
+    static void gather_##name(const void *in, const uint64_t *from, void *to, uint64_t count) {    \
+        const type_##name *items = in;                                                             \
+        type_##name *restrict out = to;                                                            \
+        for (uint64_t k = 0; k < count; k++)                                                       \
+            out[k] = items[from[k]];                                                               \
     }
 MOVE(uint8)
 MOVE(uint16)
@@ -132,6 +134,7 @@ static void copy_rows(const void *state, uint64_t task, struct cpu_worker *worke
     const uint64_t end = min_u64(first + copies->rows_a_task, copies->rows);
     const uint64_t along = call->plan->grid_axes ? axes[0].extent : 1;
     const uint64_t step = call->plan->grid_axes ? axes[0].in * size : 0;
+    const uint64_t item_step = call->plan->item_step;
     const char *in_end = call->in + call->plan->reach * size;
     struct matrices at = {.at = {0}};
     first_matrix(&at, call, first);
@@ -139,6 +142,12 @@ static void copy_rows(const void *state, uint64_t task, struct cpu_worker *worke
         count = min_u64(end - row, along - at.at[0]);
         const uint64_t stop = row + count;
         const char *in = at.part.in;
+        if (item_step != 1) {
+            gather(call->out + row * bytes + skipped, in + skipped * item_step, size, count,
+                   length / size, (int64_t)axes[0].in, (int64_t)item_step);
+            row = stop;
+            continue;
+        }
         const uint64_t done = copy_short(in, in_end, step, call->out + row * bytes,
                                          call->out + end * bytes, bytes, stop - row);
         row += done, in += done * step;
@@ -353,9 +362,9 @@ static void fold_columns(struct blocks *blocks, struct transpose_plan *folded) {
     const uint64_t size = blocks->turner->mover.size;
     blocks->fold = plan->columns;
     blocks->fold_step = 0;
-    if (!plan->grid_axes || plan->axes[0].in != plan->columns || plan->columns * size >= TALL ||
-        plan->columns * plan->axes[0].extent * size < PATCH_SIDE || plan->rows < FEW_BYTE_ROWS ||
-        size == PATCH_SIDE)
+    if (!plan->grid_axes || plan->item_step != 1 || plan->axes[0].in != plan->columns ||
+        plan->columns * size >= TALL || plan->columns * plan->axes[0].extent * size < PATCH_SIDE ||
+        plan->rows < FEW_BYTE_ROWS || size == PATCH_SIDE)
         return;
     *folded = *plan;
     folded->columns *= plan->axes[0].extent;
@@ -405,22 +414,30 @@ static void turn_block(const struct blocks *blocks, const struct submatrix *bloc
     const uint64_t size = turner->mover.size, tall = TALL / size, wide = WIDE / size;
     const uint64_t in_row = block->in_pitch * size, out_row = block->out_pitch * size;
     const char *end = blocks->call.in + blocks->call.plan->reach * size;
-    _Alignas(HOST_LINE) char buffer[WIDE * TALL];
+    _Alignas(HOST_LINE) char buffer[WIDE * TALL], gathered[WIDE * TALL];
     for (uint64_t top = block->top; top < block->bottom; top += tall)
         for (uint64_t left = block->left; left < block->right; left += wide) {
             const uint64_t rows = min_u64(tall, block->bottom - top);
             const uint64_t columns = min_u64(wide, block->right - left);
-            const char *in = (const char *)block->in + top * in_row + left * size;
+            const char *in = (const char *)block->in + top * in_row + left * block->in_step * size;
             char *out = (char *)block->out + left / blocks->fold * blocks->fold_step * size +
                         left % blocks->fold * out_row + top * size;
             uint64_t folded = left % blocks->fold;
-            if (left + wide < block->right)
+            uint64_t pitch = in_row;
+            if (block->in_step != 1) {
+                gather(gathered, in, size, rows, columns, (int64_t)block->in_pitch,
+                       (int64_t)block->in_step);
+                in = gathered;
+                end = gathered + sizeof gathered;
+                pitch = columns * size;
+            } else if (left + wide < block->right) {
                 prefetch_tile(in + WIDE, in_row, rows);
+            }
             const uint64_t dealt = blocks->deal ? blocks->deal(&blocks->shuffles, columns,
                                                                rows * size / 16, in, buffer)
                                                 : 0;
             const uint64_t done = dealt * 16 / size;
-            turn_tile(turn, in + done * in_row, end, in_row, rows - done, columns, size,
+            turn_tile(turn, in + done * pitch, end, pitch, rows - done, columns, size,
                       buffer + done * size);
             for (uint64_t c = 0; c < columns; c++) {
                 if (rows * size == TALL && !blocks->stream)
@@ -558,11 +575,12 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
     plan = blocks.call.plan;
     const uint64_t rows = plan->rows, columns = plan->columns;
     blocks.stream = cpu_streams(plan->items * size);
+    const bool strided = plan->item_step != 1; /* columns, which tiles bring together */
     blocks.narrow = rows * size < HOST_LINE &&
                     (size == PATCH_SIDE || rows < (size <= 2 ? FEW_BYTE_ROWS : FEW_ROWS) ||
                      max_u64(rows, columns) * size < PATCH_SIDE);
     blocks.direct = size == PATCH_SIDE && !blocks.stream && plan->in_pitch * size % ALIASED;
-    blocks.flat = !blocks.narrow && !blocks.stream && !blocks.fold_step &&
+    blocks.flat = !strided && !blocks.narrow && !blocks.stream && !blocks.fold_step &&
                   min_u64(rows, columns) * size >= PATCH_SIDE &&
                   (rows * size <= FLAT || plan->out_pitch * size % ALIASED) &&
                   (!blocks.direct || rows * columns * size < FAR_BYTES);
@@ -573,10 +591,10 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
     blocks.across = (columns - 1) / blocks.wide + 1;
     blocks.first = blocks.tall + (skew % size ? 0 : (HOST_LINE - skew) % HOST_LINE / size);
     /* For wider elements, and for more planes, the loops over elements are as fast. */
-    if (columns > 1 && columns <= PLANES && columns * size <= PATCH_SIDE &&
+    if (!strided && columns > 1 && columns <= PLANES && columns * size <= PATCH_SIDE &&
         plan->in_pitch == columns && rows * size >= HOST_LINE)
         blocks.deal = deals[cpu_isa()];
-    else if (rows > 1 && rows <= PLANES && size <= 2 && plan->out_pitch == rows &&
+    else if (!strided && rows > 1 && rows <= PLANES && size <= 2 && plan->out_pitch == rows &&
              columns * size >= HOST_LINE && !blocks.fold_step)
         blocks.mesh = meshes[cpu_isa()];
     if (blocks.deal || blocks.mesh)

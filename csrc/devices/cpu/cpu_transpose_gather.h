@@ -52,7 +52,7 @@ static bool find_gathers(struct gathers *gathers) {
     if (plan->items < 2 * RUN_LEAST)
         return false;
     axes[0] = (struct transpose_axis){plan->rows, plan->in_pitch, 1};
-    axes[1] = (struct transpose_axis){plan->columns, 1, plan->out_pitch};
+    axes[1] = (struct transpose_axis){plan->columns, plan->item_step, plan->out_pitch};
     for (unsigned k = 0; k < plan->grid_axes; k++)
         axes[count++] = plan->axes[k];
     gathers->run = gathers->runs = 1;

@@ -10,11 +10,12 @@
 
 enum { TASK_BYTES = 1 << 18 }; /* of copied rows, or of small matrices */
 
-/* Part of a matrix: rows `top` to `bottom` - 1, columns `left` to `right` - 1 of the input. */
+/* Part of a matrix: rows `top` to `bottom` - 1, columns `left` to `right` - 1 of the input; of
+ * these rows and columns the elements `in_pitch` and `in_step` apart. */
 struct submatrix {
     const void *in;
     void *out;
-    uint64_t in_pitch, out_pitch, top, bottom, left, right;
+    uint64_t in_pitch, in_step, out_pitch, top, bottom, left, right;
 };
 
 struct mover {
@@ -59,6 +60,7 @@ static struct submatrix matrix_at(const struct transpose_call *call, uint64_t in
         .in = call->in + in * call->mover->size,
         .out = call->out + out * call->mover->size,
         .in_pitch = plan->in_pitch,
+        .in_step = plan->item_step,
         .out_pitch = plan->out_pitch,
         .bottom = plan->rows,
         .right = plan->columns,
