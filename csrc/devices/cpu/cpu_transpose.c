@@ -32,19 +32,17 @@ enum {
     SMALL = 1 << 14,      /* elements of matrices that a thread processes whole */
     BYTES_PER_NS = 6,     /* of a matrix by one thread, estimated, */
     ITEMS_PER_NS = 2,     /* or this many elements, if that is faster */
-    TINY = 64,            /* elements of a tiny matrix, at most; */
-    TINY_ROW = 16,        /* tiny matrices in a row, at least; */
-    TINY_APART = 512,     /* bytes from one to the next, less than; */
-    TINY_BYTES = 8192,
+    TINY = 64,            /* elements of a tiny matrix, at most */
     ALIASED = 512,     /* rows a multiple of this apart share few sets of the first-level cache */
     FEW_ROWS = 4,      /* fewer do not repay the padding to a patch; */
     FEW_BYTE_ROWS = 8, /* nor do these, of 1 or 2 bytes */
-    FEW = 64,          /* columns of a matrix of few rows, from which its elements are gathered */
     BLOCK = 1024,      /* bytes of both sides of a block: as many pages as the TLB holds */
     LONGER = 4,        /* times, rows of a block that is stored without a buffer, */
     APART_BYTES = 1 << 20, /* if the array is not in the second-level cache */
-    FLAT = 1024,           /* bytes of output rows that need no buffer wherever they begin, */
+    FLAT = 1024,           /* bytes of output rows that need no buffer, if few share a set, */
     FLAT_WIDE = 4 * WIDE,  /* and of input rows that are turned at a time then */
+    SETS_BYTES = 4096,     /* between addresses that share a set of the first-level cache, which */
+    SET_LINES = 8,         /* has room for so many at least */
     FAR_BYTES = 1 << 22,   /* of a matrix from which on elements of 16 bytes go column by column */
 };
 
@@ -58,55 +56,51 @@ typedef uint32_t type_uint32;
 typedef uint64_t type_uint64;
 typedef struct item16 type_complex128;
 
-/* `swap` transposes a part of a square matrix in place: elements right of the diagonal. `many`
- * transposes `count` matrices at a fixed distance, each element of all of them before the next.
+/* `swap` transposes a part of a square matrix in place: elements right of the diagonal.
  * `gather` reads elements from any address. */
-#define MOVE(name)                                                                                 \
-    static void move_##name(const struct submatrix *part) {                                        \
-        const type_##name *in = part->in;                                                          \
-        type_##name *restrict out = part->out;                                                     \
-        const uint64_t rows = part->bottom - part->top, columns = part->right - part->left;        \
-        if (rows * sizeof *in >= HOST_LINE || rows > columns) {                                    \
-            for (uint64_t column = part->left; column < part->right; column++)                     \
-                for (uint64_t row = part->top; row < part->bottom; row++)                          \
-                    out[column * part->out_pitch + row] =                                          \
-                        in[row * part->in_pitch + column * part->in_step];                         \
-            return;                                                                                \
-        }                                                                                          \
-        for (uint64_t row = part->top; row < part->bottom; row++)                                  \
-            for (uint64_t column = part->left; column < part->right; column++)                     \
-                out[column * part->out_pitch + row] =                                              \
-                    in[row * part->in_pitch + column * part->in_step];                             \
-    }                                                                                              \
-    static void swap_##name(const struct submatrix *part) {                                        \
-        type_##name *items = part->out;                                                            \
-        for (uint64_t row = part->top; row < part->bottom; row++)                                  \
-            for (uint64_t column = part->left > row ? part->left : row + 1; column < part->right;  \
-                 column++) {                                                                       \
-                type_##name *a = &items[row * part->in_pitch + column];                            \
-                type_##name *b = &items[column * part->in_pitch + row];                            \
-                const type_##name item = *a;                                                       \
-                *a = *b;                                                                           \
-                *b = item;                                                                         \
-            }                                                                                      \
-    }                                                                                              \
-    static void many_##name(const struct submatrix *part, uint64_t count, uint64_t in_step,        \
-                            uint64_t out_step) {                                                   \
-        for (uint64_t row = 0; row < part->bottom; row++)                                          \
-            for (uint64_t column = 0; column < part->right; column++) {                            \
-                const type_##name *in =                                                            \
-                    (const type_##name *)part->in + row * part->in_pitch + column * part->in_step; \
-                type_##name *restrict out =                                                        \
-                    (type_##name *)part->out + column * part->out_pitch + row;                     \
-                for (uint64_t k = 0; k < count; k++)                                               \
-                    out[k * out_step] = in[k * in_step];                                           \
-            }                                                                                      \
-    }                                                                                              \
-    static void gather_##name(const void *in, const uint64_t *from, void *to, uint64_t count) {    \
-        const type_##name *items = in;                                                             \
-        type_##name *restrict out = to;                                                            \
-        for (uint64_t k = 0; k < count; k++)                                                       \
-            out[k] = items[from[k]];                                                               \
+#define MOVE(name)                                                                                \
+    static void move_##name(const struct submatrix *part) {                                       \
+        const type_##name *in = part->in;                                                         \
+        type_##name *restrict out = part->out;                                                    \
+        const uint64_t rows = part->bottom - part->top, columns = part->right - part->left;       \
+        if (rows * sizeof *in >= HOST_LINE || rows > columns) {                                   \
+            for (uint64_t column = part->left; column < part->right; column++)                    \
+                for (uint64_t row = part->top; row < part->bottom; row++)                         \
+                    out[column * part->out_pitch + row] =                                         \
+                        in[row * part->in_pitch + column * part->in_step];                        \
+            return;                                                                               \
+        }                                                                                         \
+        for (uint64_t row = part->top; row < part->bottom; row++)                                 \
+            for (uint64_t column = part->left; column < part->right; column++)                    \
+                out[column * part->out_pitch + row] =                                             \
+                    in[row * part->in_pitch + column * part->in_step];                            \
+    }                                                                                             \
+    static void swap_##name(const struct submatrix *part) {                                       \
+        type_##name *items = part->out;                                                           \
+        for (uint64_t row = part->top; row < part->bottom; row++)                                 \
+            for (uint64_t column = part->left > row ? part->left : row + 1; column < part->right; \
+                 column++) {                                                                      \
+                type_##name *a = &items[row * part->in_pitch + column];                           \
+                type_##name *b = &items[column * part->in_pitch + row];                           \
+                const type_##name item = *a;                                                      \
+                *a = *b;                                                                          \
+                *b = item;                                                                        \
+            }                                                                                     \
+    }                                                                                             \
+    static void gather_##name(const void *in, const uint64_t *from, void *to, uint64_t count) {   \
+        const type_##name *items = in;                                                            \
+        type_##name *restrict out = to;                                                           \
+        uint64_t k = 0;                                                                           \
+        for (; k + 4 <= count; k += 4) {                                                          \
+            const type_##name a = items[from[k]], b = items[from[k + 1]];                         \
+            const type_##name c = items[from[k + 2]], d = items[from[k + 3]];                     \
+            out[k] = a;                                                                           \
+            out[k + 1] = b;                                                                       \
+            out[k + 2] = c;                                                                       \
+            out[k + 3] = d;                                                                       \
+        }                                                                                         \
+        for (; k < count; k++)                                                                    \
+            out[k] = items[from[k]];                                                              \
     }
 MOVE(uint8)
 MOVE(uint16)
@@ -303,7 +297,6 @@ struct blocks {
     uint64_t first;              /* rows of the uppermost blocks: the others begin on a line */
     uint64_t a_matrix;           /* blocks */
     uint64_t together;           /* matrices in a task, if each is one block */
-    uint64_t at_once;            /* and in one pass, if tiny */
     bool stream;
     bool direct; /* without the buffer: elements are patches, and rows apart in the cache */
     bool flat;   /* without the buffer: patches are stored one by one (TUNING.md C17) */
@@ -495,24 +488,6 @@ static void square_task(const void *state, uint64_t task, struct cpu_worker *wor
     }
 }
 
-/* Tiny matrices, many of which are adjacent along an axis (TUNING.md C4). */
-static void many_task(const void *state, uint64_t task, struct cpu_worker *worker) {
-    (void)worker;
-    const struct blocks *blocks = state;
-    const struct transpose_axis *axis = &blocks->call.plan->axes[0];
-    const uint64_t first = task * blocks->together;
-    uint64_t left = min_u64(blocks->together, blocks->call.matrices - first);
-    struct matrices matrices;
-    first_matrix(&matrices, &blocks->call, first);
-    while (left) {
-        const uint64_t count =
-            min_u64(min_u64(left, axis->extent - matrices.at[0]), blocks->at_once);
-        blocks->turner->mover.many(&matrices.part, count, axis->in, axis->out);
-        next_matrix(&matrices, count);
-        left -= count;
-    }
-}
-
 static void block_task(const void *state, uint64_t task, struct cpu_worker *worker) {
     (void)worker;
     const struct blocks *blocks = state;
@@ -555,6 +530,13 @@ __attribute__((noinline)) static bool gather_all(struct device *device,
     return true;
 }
 
+/* Whether the output rows that patches are stored to share few sets of the cache. */
+static bool crowds(const struct transpose_plan *plan, uint64_t size) {
+    const uint64_t pitch = plan->out_pitch * size | SETS_BYTES;
+    const uint64_t lines = min_u64(plan->columns, FLAT_WIDE / size);
+    return lines * (pitch & -pitch) > SET_LINES * SETS_BYTES;
+}
+
 static enum status cpu_transpose_simd(struct device *device, const struct cpu_kernel *kernel,
                                       void **arguments) {
     const struct turner *turner = kernel->data;
@@ -571,6 +553,7 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
         const uint64_t squares = blocks.call.matrices * ceil_div(plan->rows, TALL / size);
         return cpu_team_run(device, threads, squares, square_task, &square);
     }
+    enum status status;
     fold_columns(&blocks, &folded);
     plan = blocks.call.plan;
     const uint64_t rows = plan->rows, columns = plan->columns;
@@ -580,10 +563,11 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
                     (size == PATCH_SIDE || rows < (size <= 2 ? FEW_BYTE_ROWS : FEW_ROWS) ||
                      max_u64(rows, columns) * size < PATCH_SIDE);
     blocks.direct = size == PATCH_SIDE && !blocks.stream && plan->in_pitch * size % ALIASED;
-    blocks.flat = !strided && !blocks.narrow && !blocks.stream && !blocks.fold_step &&
-                  min_u64(rows, columns) * size >= PATCH_SIDE &&
-                  (rows * size <= FLAT || plan->out_pitch * size % ALIASED) &&
-                  (!blocks.direct || rows * columns * size < FAR_BYTES);
+    blocks.flat =
+        !strided && !blocks.narrow && !blocks.stream && !blocks.fold_step &&
+        min_u64(rows, columns) * size >= PATCH_SIDE &&
+        (rows * size <= FLAT ? !crowds(plan, size) : plan->out_pitch * size % ALIASED != 0) &&
+        (!blocks.direct || rows * columns * size < FAR_BYTES);
     const bool apart = plan->items * size >= APART_BYTES && rows > side;
     const uint64_t longer = blocks.direct && apart ? LONGER : 1;
     blocks.wide = side * (side / min_u64(side, rows)) / longer;
@@ -603,14 +587,8 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
     blocks.a_matrix = down * blocks.across;
     blocks.together = blocks.a_matrix > 1 ? 1 : max_u64(1, TASK_BYTES / (rows * columns * size));
     const uint64_t tasks = ceil_div(blocks.call.matrices, blocks.together) * blocks.a_matrix;
-    if (rows * columns <= TINY && plan->grid_axes && !blocks.fold_step &&
-        plan->axes[0].extent >= TINY_ROW && plan->axes[0].in * size < TINY_APART) {
-        blocks.at_once = TINY_BYTES / (rows * columns * size);
-        return cpu_team_run(device, threads, tasks, many_task, &blocks);
-    }
-    enum status status;
     if (!blocks.mesh && !blocks.fold_step && (blocks.narrow || rows * columns <= TINY) &&
-        columns <= FEW && gather_all(device, &blocks.call, threads, &status))
+        gather_all(device, &blocks.call, threads, &status))
         return status;
     return cpu_team_run(device, threads, tasks, block_task, &blocks);
 }
@@ -618,10 +596,10 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
 /* --- kernels */
 
 #define TURN_NAME(isa, target, vector, prefix, here, bits) turn_##bits##_##isa,
-#define MOVER(name, bits)                                                                         \
-    static const struct turner turner_##name = {{move_##name, swap_##name, many_##name,           \
-                                                 gather_##name, TILE_BYTES / sizeof(type_##name), \
-                                                 sizeof(type_##name)},                            \
+#define MOVER(name, bits)                                                                 \
+    static const struct turner turner_##name = {{move_##name, swap_##name, gather_##name, \
+                                                 TILE_BYTES / sizeof(type_##name),        \
+                                                 sizeof(type_##name)},                    \
                                                 {CPU_ISAS(TURN_NAME, bits)}};
 MOVER(uint8, 8)
 MOVER(uint16, 16)

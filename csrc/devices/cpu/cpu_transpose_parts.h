@@ -20,7 +20,6 @@ struct submatrix {
 
 struct mover {
     void (*move)(const struct submatrix *part), (*swap)(const struct submatrix *part);
-    void (*many)(const struct submatrix *part, uint64_t count, uint64_t in_step, uint64_t out_step);
     void (*gather)(const void *in, const uint64_t *from, void *to, uint64_t count);
     uint64_t tile; /* elements of a tile's row */
     uint64_t size; /* bytes of an element */
