@@ -32,15 +32,15 @@ enum {
     SMALL = 1 << 14,      /* elements of matrices that a thread processes whole */
     BYTES_PER_NS = 6,     /* of a matrix by one thread, estimated, */
     ITEMS_PER_NS = 2,     /* or this many elements, if that is faster */
-    TINY = 64,            /* elements of a tiny matrix, at most */
+    TINY = 64,            /* elements of a tiny matrix, at most, */
+    TINY_BYTES = 384,     /* or bytes of one without a whole patch */
     ALIASED = 512,     /* rows a multiple of this apart share few sets of the first-level cache */
     FEW_ROWS = 4,      /* fewer do not repay the padding to a patch; */
     FEW_BYTE_ROWS = 8, /* nor do these, of 1 or 2 bytes */
     BLOCK = 1024,      /* bytes of both sides of a block: as many pages as the TLB holds */
     LONGER = 4,        /* times, rows of a block that is stored without a buffer, */
     APART_BYTES = 1 << 20, /* if the array is not in the second-level cache */
-    FLAT = 1024,           /* bytes of output rows that need no buffer, if few share a set, */
-    FLAT_WIDE = 4 * WIDE,  /* and of input rows that are turned at a time then */
+    FLAT_WIDE = 4 * WIDE,  /* of input rows that are turned at a time without a buffer */
     SETS_BYTES = 4096,     /* between addresses that share a set of the first-level cache, which */
     SET_LINES = 8,         /* has room for so many at least */
     FAR_BYTES = 1 << 22,   /* of a matrix from which on elements of 16 bytes go column by column */
@@ -341,9 +341,9 @@ static void mesh_block(const struct blocks *blocks, const struct submatrix *bloc
         const uint64_t done =
             blocks->mesh(&blocks->shuffles, planes, columns * size / 16, in, row, buffer) * 16 /
             size;
-        for (uint64_t c = done; c < columns; c++)
-            for (uint64_t plane = 0; plane < planes; plane++)
-                memcpy(buffer + (c * planes + plane) * size, in + plane * row + c * size, size);
+        const struct submatrix rest = {in,     buffer, block->in_pitch, 1, planes, 0,
+                                       planes, done,   columns};
+        blocks->turner->mover.move(&rest);
         put(blocks, (char *)block->out + left * planes * size, buffer, columns * planes * size);
     }
 }
@@ -563,11 +563,9 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
                     (size == PATCH_SIDE || rows < (size <= 2 ? FEW_BYTE_ROWS : FEW_ROWS) ||
                      max_u64(rows, columns) * size < PATCH_SIDE);
     blocks.direct = size == PATCH_SIDE && !blocks.stream && plan->in_pitch * size % ALIASED;
-    blocks.flat =
-        !strided && !blocks.narrow && !blocks.stream && !blocks.fold_step &&
-        min_u64(rows, columns) * size >= PATCH_SIDE &&
-        (rows * size <= FLAT ? !crowds(plan, size) : plan->out_pitch * size % ALIASED != 0) &&
-        (!blocks.direct || rows * columns * size < FAR_BYTES);
+    const bool unpatched = min_u64(rows, columns) * size < PATCH_SIDE;
+    blocks.flat = !strided && !blocks.narrow && !blocks.stream && !blocks.fold_step && !unpatched &&
+                  !crowds(plan, size) && (!blocks.direct || rows * columns * size < FAR_BYTES);
     const bool apart = plan->items * size >= APART_BYTES && rows > side;
     const uint64_t longer = blocks.direct && apart ? LONGER : 1;
     blocks.wide = side * (side / min_u64(side, rows)) / longer;
@@ -587,7 +585,9 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
     blocks.a_matrix = down * blocks.across;
     blocks.together = blocks.a_matrix > 1 ? 1 : max_u64(1, TASK_BYTES / (rows * columns * size));
     const uint64_t tasks = ceil_div(blocks.call.matrices, blocks.together) * blocks.a_matrix;
-    if (!blocks.mesh && !blocks.fold_step && (blocks.narrow || rows * columns <= TINY) &&
+    if (!blocks.mesh && !blocks.fold_step &&
+        (blocks.narrow || rows * columns <= TINY ||
+         (unpatched && rows * columns * size <= TINY_BYTES)) &&
         gather_all(device, &blocks.call, threads, &status))
         return status;
     return cpu_team_run(device, threads, tasks, block_task, &blocks);
