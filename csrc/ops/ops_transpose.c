@@ -26,7 +26,7 @@ _Static_assert((int)OPS_NUMBERS_MAX >= 1 + 3 * (int)STRIDED_AXES_MAX, "OPS_NUMBE
 
 /* --- axes */
 
-/* Of the innermost axis. */
+/* The step of the innermost axis. */
 static uint64_t last_step(const struct axes *axes) {
     return axes->count ? axes->in[axes->count - 1] : 1;
 }
