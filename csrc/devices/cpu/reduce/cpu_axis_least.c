@@ -23,20 +23,29 @@
 #define EITHER_NAN(x, y) false
 #define EXACT true
 
-/* The first byte of this value, or NULL; often among the first 16. */
+/* The first byte of this value, or NULL; often among the first 16. Fewer are compared at once, too:
+ * the first and the last 8 of them, which may overlap. */
 static inline const void *find_byte(const void *in, int8_t value, uint64_t n) {
 #if defined(__x86_64__)
-    if (n >= 16) {
-        const __m128i first = _mm_loadu_si128(in);
+    const char *items = in;
+    if (n >= 8) {
+        const __m128i first =
+            n >= 16 ? _mm_loadu_si128(in)
+                    : _mm_unpacklo_epi64(_mm_loadl_epi64(in),
+                                         _mm_loadl_epi64((const __m128i *)(items + n - 8)));
         const int found = _mm_movemask_epi8(_mm_cmpeq_epi8(first, _mm_set1_epi8(value)));
+        const int at = found ? __builtin_ctz((unsigned)found) : 0;
         if (found)
-            return (const char *)in + __builtin_ctz((unsigned)found);
+            return items + (n >= 16 || at < 8 ? (uint64_t)at : n - 16 + (uint64_t)at);
+        if (n < 16)
+            return NULL;
     }
 #endif
     return memchr(in, (uint8_t)value, n);
 }
 
 enum { MANY_BYTES = 256 }; /* of a run's lanes together */
+enum { FIRST_BYTES = 16 }; /* of a row that is copied, which are searched before the others are */
 
 /* Lanes of a row that is searched in one pass, WIDER times as many if it is longer, and its
  * elements at most: their indices are as wide (TUNING.md C10). */

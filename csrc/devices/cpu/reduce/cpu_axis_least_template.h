@@ -206,15 +206,17 @@ CPU_INLINE void FOR(search_rows)(const struct axis_functions *functions, const s
     for (uint64_t row = 0; row < part->rows; row++) {
         const ITEM *in = items_after(functions, part->in, part->starts[row]);
         const ITEM *run = part->mask ? NULL : in;
-        if (run && part->copies)
-            run = n <= LEAF ? axis_run(functions, part, in, n) : NULL;
         if (run && sizeof(ITEM) == 1) { /* often found at once: a bool's value */
-            const ITEM *end = find_byte(run, (int8_t)(INT8_MIN ^ part->core_key), least(n, LEAF));
+            const uint64_t few = least(n, part->copies ? FIRST_BYTES : LEAF);
+            const ITEM *first = part->copies ? axis_run(functions, part, in, few) : in;
+            const ITEM *end = find_byte(first, (int8_t)(INT8_MIN ^ part->core_key), few);
             if (end) {
-                values[row] = (struct FOR(indexed)){INT8_MIN, end - run};
+                values[row] = (struct FOR(indexed)){INT8_MIN, end - first};
                 continue;
             }
         }
+        if (run && part->copies)
+            run = n <= LEAF ? axis_run(functions, part, in, n) : NULL;
         if (!run || !is_short || !FOR(search_short)(run, n, part->core_key, values + row))
             FOR(search)(functions, part, in, values + row, leaf, find);
     }

@@ -427,6 +427,21 @@ static void move_axes(struct job *job) {
     job->inner_axes.count = 1;
 }
 
+/* Whether the first rows of bytes have the value that ends a search, as bools usually do. */
+static bool found_at_once(const struct job *job, const struct device_axes *outer) {
+    enum { TRIED = 8, LEAST = 8 }; /* rows, and elements of each */
+    const struct axis_core *core = job->functions->core;
+    const int8_t value = (int8_t)(INT8_MIN ^ job->results.key);
+    int64_t starts[TRIED];
+    bool found = core->has_index && core->item_size == 1 && !job->mask && job->inner == 1 &&
+                 job->stride == 1 && job->outer >= TRIED && job->reduced >= LEAST;
+    if (found)
+        axes_at(outer, 0, TRIED, starts);
+    for (int row = 0; row < TRIED && found; row++)
+        found = memchr(job->in + starts[row], (uint8_t)value, job->reduced);
+    return found;
+}
+
 /* Chooses rows and columns. The results are ordered by the outer index and then by the inner one:
  * axes may move from one to the other. */
 static void set_shape(struct job *job, const struct device_axes *outer,
@@ -447,13 +462,14 @@ static void set_shape(struct job *job, const struct device_axes *outer,
         job->outer_axes = *outer;
     } else if (core->has_index && job->inner * job->functions->item_size <= FEW_BYTES &&
                job->reduced >= LONG_AXIS &&
-               (inner->count > 1 || job->inner_stride != 1 || job->stride != (int64_t)kept)) {
+               (job->functions->item_size == 1 || inner->count > 1 || job->inner_stride != 1 ||
+                job->stride != (int64_t)kept)) {
         job->outer *= job->inner; /* searching rows is faster than gathering columns */
         job->inner = 1;
         job->outer_axes = *inner;
         append_axes(&job->outer_axes, outer, 0);
     } else if (job->inner <= (core->has_index ? FEW_COLUMNS : 1) && job->outer > 1 &&
-               job->reduced <= short_row) {
+               job->reduced <= short_row && !found_at_once(job, outer)) {
         /* Short rows are processed as columns: many of them at a time. */
         if (job->inner > 1)
             job->inner_axes = *inner;
