@@ -59,6 +59,28 @@ template <class T> __device__ inline T load_near(const T *from) {
         return *from;
 }
 
+// Copies a word or a vector to shared memory without registers and without waiting, with the 256
+// bytes around it as above; before sm_80 a thread waits for each.
+template <class Word> __device__ void copy_async(Word *to, const Word *from) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    const unsigned position = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    if constexpr (sizeof(Word) == 16)
+        asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" ::"r"(position), "l"(from)
+                     : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global.L2::256B [%0], [%1], %2;" ::"r"(position),
+                     "l"(from), "n"(sizeof(Word))
+                     : "memory");
+#else
+    *to = *from;
+#endif
+}
+__device__ inline void wait_for_copies() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
 // The first `bytes` of vector a, and the rest of vector b.
 __device__ inline uint4 join_vectors(const uint4 &a, const uint4 &b, int bytes) {
     const auto join = [&](unsigned x, unsigned y, int low) {

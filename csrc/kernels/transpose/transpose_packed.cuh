@@ -200,10 +200,53 @@ template <unsigned Loads, class T> struct vector_source {
     }
 };
 
+// Loads elements of a word, or of two, into the tile asynchronously: this needs fewer registers, so
+// that more blocks load at a time (TUNING.md T24).
+template <unsigned Loads, class T>
+__device__ void load_packed_async(const T *in, const transpose_plan &plan,
+                                  const packed_tables &tables, const packed_tile &part) {
+    constexpr unsigned ITEMS = vec<T>::ITEMS;
+    constexpr bool AROUND = Loads == TRANSPOSE_LOADS_AROUND;
+    const T *tile = in + part.in, *end = in + plan.reach;
+    const auto after_vector = [](const T *at) {
+        return static_cast<unsigned>(reinterpret_cast<uint64>(at)) % 16 / unsigned(sizeof(T));
+    };
+    const bool vectors =
+        AROUND || (Loads == TRANSPOSE_LOADS_VECTORS && sizeof(T) == 4 && plan.puts_vectors);
+    run_walk walk((part.load_run + (AROUND ? 2 * ITEMS - 2 : ITEMS - 1)) / ITEMS,
+                  part.load_run == plan.load_run_most ? plan.load_magic : 0);
+    const unsigned parts = walk.parts * part.load_runs;
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; i < parts; i += blockDim.x, walk.next()) {
+        const T *from = tile + tables.from[walk.run];
+        const unsigned offset = walk.part * 16, before = AROUND ? after_vector(from) : 0;
+        char *to = tables.tile + tables.base[walk.run] + offset +
+                   __umulhi(offset, plan.wrap_magic) * plan.wrap_pad;
+        if (AROUND) {
+            if (walk.part * ITEMS >= before + part.load_run)
+                continue;
+            to += static_cast<int>(after_vector(tile) - before) * static_cast<int>(sizeof(T));
+        }
+        from += static_cast<int>(walk.part * ITEMS - before);
+        if (vectors && (!AROUND || from >= in) && from + ITEMS <= end)
+            copy_async(reinterpret_cast<uint4 *>(to), reinterpret_cast<const uint4 *>(from));
+        else
+#pragma unroll
+            for (unsigned j = 0; j < ITEMS; j++) // the input may begin or end here
+                if (from + j >= in && from + j < end)
+                    copy_async(reinterpret_cast<T *>(to) + j, from + j);
+    }
+    wait_for_copies();
+}
+
 // Loads the input into the tile, 16 bytes of a run at a time.
 template <unsigned Loads, class T>
 __device__ void load_packed(const T *in, const transpose_plan &plan, const packed_tables &tables,
                             const packed_tile &part) {
+    if constexpr (sizeof(T) == 4 || sizeof(T) == 8) {
+        load_packed_async<Loads>(in, plan, tables, part);
+        return;
+    }
     constexpr unsigned ITEMS = vec<T>::ITEMS, NOWHERE = ~0u;
     constexpr unsigned IN_FLIGHT = vector_source<Loads, T>::CUTS ? 2 : 4;
     // Number of elements before a run that may be loaded with it.
