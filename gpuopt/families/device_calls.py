@@ -334,10 +334,12 @@ def resident_plan(
     how: tuple[Any, Any] = (None, None),
     back: tuple[int, ...] | None = None,
     with_gaps: bool = False,
+    carrier: np.dtype | None = None,
 ) -> _core.Plan | None:
     """Plan a described call for arrays of these layouts; None for calls of `run`.
 
-    A pass copies an array that is not in C order, unless the call reads it `with_gaps`.
+    A pass copies an array that is not in C order, unless the call reads it `with_gaps`, and
+    converts it to the `carrier` in which the call computes, if there is one.
 
     Parameters
     ----------
@@ -349,18 +351,22 @@ def resident_plan(
         (variant, block).
     back : tuple of int, optional
         The order of the call's axes in the result.
+    carrier : dtype, optional
+        The call's; `dtype` is the result's.
     """
     dtype = call.dtype if dtype is None else dtype
     every = [*views.values()]
-    first, size = every[0], math.prod(call.shape) * dtype.itemsize
+    made_as = dtype if carrier is None else carrier
+    first, size = every[0], math.prod(call.shape) * made_as.itemsize
     if not size:
         return None
     shape, before, after = call.shape, [], []
+    steps: tuple[int, ...] | None = None
     if back is not None:
-        made = in_c_order(shape, dtype)
+        made = in_c_order(shape, made_as)
         shape, steps = tuple(shape[k] for k in back), tuple(made[k] for k in back)
-        if not is_run(shape, steps, dtype.itemsize):
-            after.append(copy_step((shape, steps, dtype), dtype, 0))
+    if carrier is not None or not is_run(shape, steps, made_as.itemsize):
+        after.append(copy_step((shape, steps, made_as), dtype, 0))
     to = (shape, None, dtype)
     if out is not None and (not isinstance(out, View) or out.read_only or layout_of(out) != to):
         return None
@@ -373,8 +379,8 @@ def resident_plan(
         number, nbytes = each
         view = every[number]
         straight = not nbytes or is_run(view.shape, view.strides, view.dtype.itemsize)
-        if not straight and not with_gaps:
-            before.append(copy_step(layout_of(view), view.dtype, len(inputs)))
+        if nbytes and (carrier is not None or not (straight or with_gaps)):
+            before.append(copy_step(layout_of(view), carrier or view.dtype, len(inputs)))
         same = in_place and straight and view.shape == call.shape
         inputs.append((places[names[number]], 0, nbytes, reach_of(view, in_place=same)))
     if any(isinstance(each, np.ndarray) for each in call.inputs):

@@ -247,15 +247,29 @@ def _resident(
     """Plan a stencil on a device, with constant weights there; passes move its axis to the end."""
     if isinstance(weights, View):
         return None
-    views = device_calls.views_in(device, a=a) or {}
-    ndim, back = len(a.shape), None
+    device_calls.views_in(device, a=a)
+    ndim, back, result, carrier = len(a.shape), None, a.dtype, None
+    if stencil_dtypes.is_carried(result):
+        if result.kind == "c":
+            return None
+        taps = window_of(radius, weights, mode, origin).weights
+        kind, same_bits, cval = stencil_dtypes.carrier_of(result, taps, cval)
+        if not same_bits and kind.kind == "f" and result.kind == "u":
+            return None
+        if same_bits:
+            a = a.replace(dtype=kind)
+        else:
+            carrier = kind
     axis = stencil_axis(axis, ndim)
     there, returned = _to_the_end(axis, ndim)
-    steps = strides_of(a)
+    views, steps = {"a": a}, strides_of(a)
     shape = tuple(a.shape[k] for k in there)
     moved = {"a": a.replace(shape=shape, strides=tuple(steps[k] for k in there))}
-    call = device_calls.described(stencil1d_problem, moved, radius, weights, mode, cval, origin)
-    found = _layout(a, axis, call.numbers) if variant is None else None
+    items = {"a": moved["a"].replace(dtype=carrier or a.dtype)}
+    call = device_calls.described(stencil1d_problem, items, radius, weights, mode, cval, origin)
+    # A converted array is in C order.
+    read = a if carrier is None else a.replace(dtype=carrier, strides=None, address=0)
+    found = _layout(read, axis, call.numbers) if variant is None else None
     if found is not None:
         rows, *layout = found
         made = tuple(call.shape[k] for k in returned)
@@ -268,8 +282,9 @@ def _resident(
         places = {"a": 0, "out": 8}
         how = (variant, block)
         return device_calls.resident_plan(
-            call, views, places, out, how=how, back=back, with_gaps=found is not None
-        )
+            call, views, places, out, dtype=result, how=how, back=back,
+            with_gaps=found is not None, carrier=carrier,
+        )  # fmt: skip
     except _core.DeviceError:  # while a stream is captured nothing is allocated
         return None
 
@@ -313,8 +328,6 @@ def _plan(
 ) -> _core.Plan | None:
     """Plan a stencil on a host array; another axis than the last is copied to the end."""
     if isinstance(a, View):
-        if stencil_dtypes.is_carried(a.dtype):
-            return None
         return _resident(a, radius, weights, mode, cval, axis, origin, variant, out, block, device)
     if not isinstance(a, np.ndarray) or not (weights is None or isinstance(weights, np.ndarray)):
         return None

@@ -178,6 +178,12 @@ def test_a_plan_serves_all_factors_and_addresses(rng, monkeypatch):
         want = gpuopt.stencil1d(x, weights=scale * weights, device="cpu")
         np.testing.assert_allclose(got, want, rtol=1e-6)
     assert len(made) == 4
+    for name in ("bool", "int8", "uint16", "uint32", "uint64", "float16"):  # converted by passes
+        for _ in range(2):
+            z = (10 * rng.random((5, 37))).astype(name)
+            got = gpuopt.stencil1d(simulated(z), 2, axis=0, mode="wrap").get()
+            np.testing.assert_array_equal(got, gpuopt.stencil1d(z, 2, axis=0, mode="wrap"), name)
+    assert len(made) == 10
 
 
 def test_cached_calls_hold_no_array(rng):
