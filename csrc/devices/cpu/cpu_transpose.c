@@ -407,30 +407,22 @@ static void turn_block(const struct blocks *blocks, const struct submatrix *bloc
     const uint64_t size = turner->mover.size, tall = TALL / size, wide = WIDE / size;
     const uint64_t in_row = block->in_pitch * size, out_row = block->out_pitch * size;
     const char *end = blocks->call.in + blocks->call.plan->reach * size;
-    _Alignas(HOST_LINE) char buffer[WIDE * TALL], gathered[WIDE * TALL];
+    _Alignas(HOST_LINE) char buffer[WIDE * TALL];
     for (uint64_t top = block->top; top < block->bottom; top += tall)
         for (uint64_t left = block->left; left < block->right; left += wide) {
             const uint64_t rows = min_u64(tall, block->bottom - top);
             const uint64_t columns = min_u64(wide, block->right - left);
-            const char *in = (const char *)block->in + top * in_row + left * block->in_step * size;
+            const char *in = (const char *)block->in + top * in_row + left * size;
             char *out = (char *)block->out + left / blocks->fold * blocks->fold_step * size +
                         left % blocks->fold * out_row + top * size;
             uint64_t folded = left % blocks->fold;
-            uint64_t pitch = in_row;
-            if (block->in_step != 1) {
-                gather(gathered, in, size, rows, columns, (int64_t)block->in_pitch,
-                       (int64_t)block->in_step);
-                in = gathered;
-                end = gathered + sizeof gathered;
-                pitch = columns * size;
-            } else if (left + wide < block->right) {
+            if (left + wide < block->right)
                 prefetch_tile(in + WIDE, in_row, rows);
-            }
             const uint64_t dealt = blocks->deal ? blocks->deal(&blocks->shuffles, columns,
                                                                rows * size / 16, in, buffer)
                                                 : 0;
             const uint64_t done = dealt * 16 / size;
-            turn_tile(turn, in + done * pitch, end, pitch, rows - done, columns, size,
+            turn_tile(turn, in + done * in_row, end, in_row, rows - done, columns, size,
                       buffer + done * size);
             for (uint64_t c = 0; c < columns; c++) {
                 if (rows * size == TALL && !blocks->stream)
@@ -507,7 +499,7 @@ static void block_task(const void *state, uint64_t task, struct cpu_worker *work
             mesh_block(blocks, &block);
         else if (blocks->flat)
             turn_flat(blocks, &block);
-        else if (blocks->narrow || blocks->direct)
+        else if (blocks->narrow || blocks->direct || block.in_step != 1)
             blocks->turner->mover.move(&block);
         else
             turn_block(blocks, &block);
@@ -558,7 +550,7 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
     plan = blocks.call.plan;
     const uint64_t rows = plan->rows, columns = plan->columns;
     blocks.stream = cpu_streams(plan->items * size);
-    const bool strided = plan->item_step != 1; /* columns, which tiles bring together */
+    const bool strided = plan->item_step != 1;
     blocks.narrow = rows * size < HOST_LINE &&
                     (size == PATCH_SIDE || rows < (size <= 2 ? FEW_BYTE_ROWS : FEW_ROWS) ||
                      max_u64(rows, columns) * size < PATCH_SIDE);
@@ -586,7 +578,7 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
     blocks.together = blocks.a_matrix > 1 ? 1 : max_u64(1, TASK_BYTES / (rows * columns * size));
     const uint64_t tasks = ceil_div(blocks.call.matrices, blocks.together) * blocks.a_matrix;
     if (!blocks.mesh && !blocks.fold_step &&
-        (blocks.narrow || rows * columns <= TINY ||
+        (strided || blocks.narrow || rows * columns <= TINY ||
          (unpatched && rows * columns * size <= TINY_BYTES)) &&
         gather_all(device, &blocks.call, threads, &status))
         return status;

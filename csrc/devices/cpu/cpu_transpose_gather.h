@@ -8,7 +8,7 @@
 
 enum {
     RUN_LEAST = 64,  /* elements of a run of the output that is gathered at once, */
-    RUN_MOST = 2048, /* and at most */
+    RUN_MOST = 512,  /* and at most: as many lines as the first-level cache has */
     RUNS_MOST = 512, /* of a tile */
 };
 
