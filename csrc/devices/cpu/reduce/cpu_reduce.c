@@ -69,6 +69,7 @@ RUNG(-1, "simd", "cpu_reduce_simd",
 #include "../cpu_kernels.h"
 #include "../cpu_team.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 /* The signatures paste the name `bool`: from here on a type's name, no longer a macro. */
@@ -107,8 +108,8 @@ _Static_assert(PIECE_BYTES % (LEAF * GPUOPT_ITEM_MAX) == 0, "a piece has whole l
 
 struct functions;
 
-/* The elements of a chunk: contiguous ones, or those of a box from `first` on, which are gathered
- * to `room` piece by piece. */
+/* The elements of a chunk: contiguous ones, or those of a box from `first` on. Pieces of whole
+ * leaves that are contiguous are read in place, others gathered to `room`. */
 struct source {
     const char *items;
     bool prefetch;
@@ -117,16 +118,25 @@ struct source {
     char *room;
 };
 
-/* Elements of a piece. */
-static size_t piece_of(const struct source *source, size_t size) {
-    return source->box ? PIECE_BYTES / size : TASK_CHUNKS * CHUNK;
-}
-
-/* Its elements from `at` on, contiguous. */
-static const void *next_piece(const struct source *source, size_t at, size_t count, size_t size) {
+/* The elements from `at` on, contiguous: all `n` of them, or `*count` in whole leaves. */
+static const void *next_piece(struct source *source, size_t at, size_t n, size_t size,
+                              size_t *count) {
+    *count = n;
     if (!source->box)
         return source->items + at * size;
-    gather_box(source->room, source->box, size, source->first + at, count);
+    const struct device_axes *axes = &source->box->axes;
+    const uint64_t first = source->first + at, column = first % axes->sizes[0];
+    const size_t run = min_u64(n, axes->sizes[0] - column);
+    const size_t least = PIECE_BYTES / size;
+    source->prefetch = axes->steps[0] == 1 && run >= least;
+    if (source->prefetch) {
+        int64_t offset;
+        axes_at(axes, first, 1, &offset);
+        *count = run < n ? run / LEAF * LEAF : n;
+        return (const char *)source->box->first + offset * (int64_t)size;
+    }
+    *count = n < least ? n : least;
+    gather_box(source->room, source->box, size, first, *count);
     return source->room;
 }
 
@@ -138,166 +148,162 @@ static const void *next_piece(const struct source *source, size_t at, size_t cou
 
 /* The tree of sums and products. A leaf's lanes stay in registers; the stack holds leaves that wait
  * for their sibling. The last `left` lanes are the result: 2 for halves of complex numbers. */
-#define TREE(op, items, acc)                                                                     \
-    CPU_INLINE void leaf_##op##_##items(const type_##items *in, type_##acc *restrict out,        \
-                                        int64_t key) {                                           \
-        type_##acc lanes[LANES];                                                                 \
-        (void)key;                                                                               \
-        for (int lane = 0; lane < LANES; lane++)                                                 \
-            lanes[lane] = LOAD_##items(acc, in[lane]);                                           \
-        for (int row = 1; row < ROWS; row++)                                                     \
-            for (int lane = 0; lane < LANES; lane++)                                             \
-                lanes[lane] =                                                                    \
-                    APPLY_##op(acc, lanes[lane], LOAD_##items(acc, in[row * LANES + lane]));     \
-        for (int lane = 0; lane < LANES; lane++)                                                 \
-            out[lane] = lanes[lane];                                                             \
-    }                                                                                            \
-    CPU_INLINE void merge_##op##_##items(type_##acc *restrict a, const type_##acc *restrict b) { \
-        for (int lane = 0; lane < LANES; lane++)                                                 \
-            a[lane] = APPLY_##op(acc, a[lane], b[lane]);                                         \
-    }                                                                                            \
-    CPU_INLINE void tree_##op##_##items(const struct source *source, size_t n, const int left,   \
-                                        void *result, int64_t key) {                             \
-        type_##acc stack[STACK][LANES], rest[LANES];                                             \
-        int depth = 0;                                                                           \
-        const size_t size = (size_t)left * sizeof(type_##items);                                 \
-        const size_t piece = piece_of(source, size) * (size_t)left;                              \
-        for (int lane = 0; lane < LANES; lane++)                                                 \
-            rest[lane] = IDENTITY_##op(acc);                                                     \
-        for (size_t done = 0, count; done < n; done += count) {                                  \
-            count = n - done < piece ? n - done : piece;                                         \
-            const type_##items *in =                                                             \
-                next_piece(source, done / (size_t)left, count / (size_t)left, size);             \
-            const size_t leaves = (done + count) / LEAF;                                         \
-            for (size_t leaf = done / LEAF; leaf < leaves; leaf++, in += LEAF) {                 \
-                if (source->prefetch)                                                            \
-                    cpu_prefetch(in, sizeof(type_##items) * LEAF);                               \
-                leaf_##op##_##items(in, stack[depth++], key);                                    \
-                for (size_t pairs = leaf + 1; pairs % 2 == 0; pairs /= 2, depth--)               \
-                    merge_##op##_##items(stack[depth - 2], stack[depth - 1]);                    \
-            }                                                                                    \
-            for (size_t i = 0; i < (done + count) % LEAF; i++)                                   \
-                rest[i % LANES] = APPLY_##op(acc, rest[i % LANES], LOAD_##items(acc, in[i]));    \
-        }                                                                                        \
-        while (depth > 0)                                                                        \
-            merge_##op##_##items(rest, stack[--depth]);                                          \
-        for (int half = LANES / 2; half >= left; half /= 2)                                      \
-            for (int lane = 0; lane < half; lane++)                                              \
-                rest[lane] = APPLY_##op(acc, rest[lane], rest[lane + half]);                     \
-        memcpy(result, rest, (size_t)left * sizeof *rest);                                       \
+#define TREE(op, items, acc)                                                                      \
+    CPU_INLINE void leaf_##op##_##items(const type_##items *in, type_##acc *restrict out,         \
+                                        int64_t key) {                                            \
+        type_##acc lanes[LANES];                                                                  \
+        (void)key;                                                                                \
+        for (int lane = 0; lane < LANES; lane++)                                                  \
+            lanes[lane] = LOAD_##items(acc, in[lane]);                                            \
+        for (int row = 1; row < ROWS; row++)                                                      \
+            for (int lane = 0; lane < LANES; lane++)                                              \
+                lanes[lane] =                                                                     \
+                    APPLY_##op(acc, lanes[lane], LOAD_##items(acc, in[row * LANES + lane]));      \
+        for (int lane = 0; lane < LANES; lane++)                                                  \
+            out[lane] = lanes[lane];                                                              \
+    }                                                                                             \
+    CPU_INLINE void merge_##op##_##items(type_##acc *restrict a, const type_##acc *restrict b) {  \
+        for (int lane = 0; lane < LANES; lane++)                                                  \
+            a[lane] = APPLY_##op(acc, a[lane], b[lane]);                                          \
+    }                                                                                             \
+    CPU_INLINE void tree_##op##_##items(struct source *source, size_t n, const int left,          \
+                                        void *result, int64_t key) {                              \
+        type_##acc stack[STACK][LANES], rest[LANES];                                              \
+        int depth = 0;                                                                            \
+        const size_t size = (size_t)left * sizeof(type_##items);                                  \
+        for (int lane = 0; lane < LANES; lane++)                                                  \
+            rest[lane] = IDENTITY_##op(acc);                                                      \
+        for (size_t done = 0, count; done < n; done += count) {                                   \
+            const type_##items *in =                                                              \
+                next_piece(source, done / (size_t)left, (n - done) / (size_t)left, size, &count); \
+            count *= (size_t)left;                                                                \
+            const size_t leaves = (done + count) / LEAF;                                          \
+            for (size_t leaf = done / LEAF; leaf < leaves; leaf++, in += LEAF) {                  \
+                if (source->prefetch)                                                             \
+                    cpu_prefetch(in, sizeof(type_##items) * LEAF);                                \
+                leaf_##op##_##items(in, stack[depth++], key);                                     \
+                for (size_t pairs = leaf + 1; pairs % 2 == 0; pairs /= 2, depth--)                \
+                    merge_##op##_##items(stack[depth - 2], stack[depth - 1]);                     \
+            }                                                                                     \
+            for (size_t i = 0; i < (done + count) % LEAF; i++)                                    \
+                rest[i % LANES] = APPLY_##op(acc, rest[i % LANES], LOAD_##items(acc, in[i]));     \
+        }                                                                                         \
+        while (depth > 0)                                                                         \
+            merge_##op##_##items(rest, stack[--depth]);                                           \
+        for (int half = LANES / 2; half >= left; half /= 2)                                       \
+            for (int lane = 0; lane < half; lane++)                                               \
+                rest[lane] = APPLY_##op(acc, rest[lane], rest[lane + half]);                      \
+        memcpy(result, rest, (size_t)left * sizeof *rest);                                        \
     }
-#define TREE_FUNCTIONS(op, items, acc)                                                           \
-    TREE(op, items, acc)                                                                         \
-    CPU_INLINE void any_chunk_##op##_##items(const struct functions *functions,                  \
-                                             const struct source *source, size_t n, void *out) { \
-        tree_##op##_##items(source, n, 1, out, functions->key);                                  \
-    }                                                                                            \
+#define TREE_FUNCTIONS(op, items, acc)                                                     \
+    TREE(op, items, acc)                                                                   \
+    CPU_INLINE void any_chunk_##op##_##items(const struct functions *functions,            \
+                                             struct source *source, size_t n, void *out) { \
+        tree_##op##_##items(source, n, 1, out, functions->key);                            \
+    }                                                                                      \
     CHUNKS(op, items)
 
 /* Sums of complex numbers: as twice as many real ones. */
-#define PAIR_FUNCTIONS(op, items, acc)                                                           \
-    CPU_INLINE void any_chunk_##op##_##items(const struct functions *functions,                  \
-                                             const struct source *source, size_t n, void *out) { \
-        (void)functions;                                                                         \
-        PAIRS_##op##_##items(source, 2 * n, 2, out, 0);                                          \
-    }                                                                                            \
+#define PAIR_FUNCTIONS(op, items, acc)                                                     \
+    CPU_INLINE void any_chunk_##op##_##items(const struct functions *functions,            \
+                                             struct source *source, size_t n, void *out) { \
+        (void)functions;                                                                   \
+        PAIRS_##op##_##items(source, 2 * n, 2, out, 0);                                    \
+    }                                                                                      \
     CHUNKS(op, items)
 #define PAIRS_sum_complex64 tree_sum_float32
 #define PAIRS_sum_complex128 tree_sum_float64
 
 /* Lanes of operations whose result does not depend on the order. */
-#define ORDERLESS_FUNCTIONS(op, items, acc)                                                      \
-    CPU_INLINE void any_chunk_##op##_##items(const struct functions *functions,                  \
-                                             const struct source *source, size_t n, void *out) { \
-        typedef NARROW_##op(items, acc) narrow;                                                  \
-        typedef bits_of_##acc bits;                                                              \
-        enum { MANY = ORDERLESS_BYTES / sizeof(narrow) };                                        \
-        const int64_t key = functions->key;                                                      \
-        const size_t piece = piece_of(source, sizeof(type_##items));                             \
-        narrow lanes[MANY];                                                                      \
-        bits signs[MANY] = {0}, nans[MANY] = {0}, sign = 0, nan = 0;                             \
-        type_##acc wide[MANY];                                                                   \
-        (void)key, (void)sign, (void)nan;                                                        \
-        for (int lane = 0; lane < MANY; lane++)                                                  \
-            lanes[lane] = IDENTITY_##op(acc);                                                    \
-        for (size_t done = 0, count; done < n; done += count) {                                  \
-            count = n - done < piece ? n - done : piece;                                         \
-            const type_##items *in = next_piece(source, done, count, sizeof *in);                \
-            size_t i = 0;                                                                        \
-            for (; i + MANY <= count; i += MANY) {                                               \
-                if (source->prefetch)                                                            \
-                    cpu_prefetch(in + i, sizeof(type_##items) * MANY);                           \
-                for (int lane = 0; lane < MANY; lane++) {                                        \
-                    const narrow next = ITEM_##op(items, acc, in[i + (size_t)lane]);             \
-                    lanes[lane] = COMBINE_##op(acc, lanes[lane], next);                          \
-                    signs[lane] |= (bits)SIGN_##op(acc, next);                                   \
-                    nans[lane] |= (bits)IS_NAN_##op(acc, next);                                  \
-                }                                                                                \
-            }                                                                                    \
-            for (int lane = 0; i < count; i++, lane++) {                                         \
-                const narrow next = ITEM_##op(items, acc, in[i]);                                \
-                lanes[lane] = COMBINE_##op(acc, lanes[lane], next);                              \
-                signs[lane] |= (bits)SIGN_##op(acc, next);                                       \
-                nans[lane] |= (bits)IS_NAN_##op(acc, next);                                      \
-            }                                                                                    \
-        }                                                                                        \
-        for (int lane = 0; lane < MANY; lane++) {                                                \
-            wide[lane] = (type_##acc)lanes[lane];                                                \
-            sign |= signs[lane];                                                                 \
-            nan |= nans[lane];                                                                   \
-        }                                                                                        \
-        for (int half = MANY / 2; half > 0; half /= 2)                                           \
-            for (int lane = 0; lane < half; lane++)                                              \
-                wide[lane] = FOLD_##op(acc, wide[lane], wide[lane + half]);                      \
-        wide[0] = VALUE_OF_##op(acc, wide[0], sign, nan);                                        \
-        *(type_##acc *)out = BACK_##op(acc, wide[0]);                                            \
-    }                                                                                            \
+#define ORDERLESS_FUNCTIONS(op, items, acc)                                                  \
+    CPU_INLINE void any_chunk_##op##_##items(const struct functions *functions,              \
+                                             struct source *source, size_t n, void *out) {   \
+        typedef NARROW_##op(items, acc) narrow;                                              \
+        typedef bits_of_##acc bits;                                                          \
+        enum { MANY = ORDERLESS_BYTES / sizeof(narrow) };                                    \
+        const int64_t key = functions->key;                                                  \
+        narrow lanes[MANY];                                                                  \
+        bits signs[MANY] = {0}, nans[MANY] = {0}, sign = 0, nan = 0;                         \
+        type_##acc wide[MANY];                                                               \
+        (void)key, (void)sign, (void)nan;                                                    \
+        for (int lane = 0; lane < MANY; lane++)                                              \
+            lanes[lane] = IDENTITY_##op(acc);                                                \
+        for (size_t done = 0, count; done < n; done += count) {                              \
+            const type_##items *in = next_piece(source, done, n - done, sizeof *in, &count); \
+            size_t i = 0;                                                                    \
+            for (; i + MANY <= count; i += MANY) {                                           \
+                if (source->prefetch)                                                        \
+                    cpu_prefetch(in + i, sizeof(type_##items) * MANY);                       \
+                for (int lane = 0; lane < MANY; lane++) {                                    \
+                    const narrow next = ITEM_##op(items, acc, in[i + (size_t)lane]);         \
+                    lanes[lane] = COMBINE_##op(acc, lanes[lane], next);                      \
+                    signs[lane] |= (bits)SIGN_##op(acc, next);                               \
+                    nans[lane] |= (bits)IS_NAN_##op(acc, next);                              \
+                }                                                                            \
+            }                                                                                \
+            for (int lane = 0; i < count; i++, lane++) {                                     \
+                const narrow next = ITEM_##op(items, acc, in[i]);                            \
+                lanes[lane] = COMBINE_##op(acc, lanes[lane], next);                          \
+                signs[lane] |= (bits)SIGN_##op(acc, next);                                   \
+                nans[lane] |= (bits)IS_NAN_##op(acc, next);                                  \
+            }                                                                                \
+        }                                                                                    \
+        for (int lane = 0; lane < MANY; lane++) {                                            \
+            wide[lane] = (type_##acc)lanes[lane];                                            \
+            sign |= signs[lane];                                                             \
+            nan |= nans[lane];                                                               \
+        }                                                                                    \
+        for (int half = MANY / 2; half > 0; half /= 2)                                       \
+            for (int lane = 0; lane < half; lane++)                                          \
+                wide[lane] = FOLD_##op(acc, wide[lane], wide[lane + half]);                  \
+        wide[0] = VALUE_OF_##op(acc, wide[0], sign, nan);                                    \
+        *(type_##acc *)out = BACK_##op(acc, wide[0]);                                        \
+    }                                                                                        \
     CHUNKS(op, items)
 
 /* Bits of integers of any width, by words, which are combined at the end. */
-#define BITS_FUNCTIONS(op, items, acc)                                                           \
-    CPU_INLINE void any_chunk_##op##_##items(const struct functions *functions,                  \
-                                             const struct source *source, size_t n, void *out) { \
-        enum { MANY = ORDERLESS_BYTES / sizeof(uint64_t) };                                      \
-        const uint64_t key = (uint64_t)functions->key;                                           \
-        const size_t size = functions->item_size, piece = piece_of(source, size);                \
-        uint64_t lanes[MANY] = {0}, block[MANY], all = 0;                                        \
-        for (int lane = 0; lane < MANY; lane++)                                                  \
-            block[lane] = key;                                                                   \
-        for (size_t done = 0, count; done < n; done += count) {                                  \
-            count = n - done < piece ? n - done : piece;                                         \
-            const char *in = next_piece(source, done, count, size);                              \
-            const size_t bytes = count * size;                                                   \
-            size_t i = 0;                                                                        \
-            for (; i + ORDERLESS_BYTES <= bytes; i += ORDERLESS_BYTES) {                         \
-                const raw_8 *words = (const raw_8 *)(in + i);                                    \
-                if (source->prefetch)                                                            \
-                    cpu_prefetch(in + i, ORDERLESS_BYTES);                                       \
-                for (int lane = 0; lane < MANY; lane++)                                          \
-                    lanes[lane] = COMBINE_##op(uint64, lanes[lane], words[lane] ^ key);          \
-            }                                                                                    \
-            memcpy(block, in + i, bytes - i);                                                    \
-        }                                                                                        \
-        for (int lane = 0; lane < MANY; lane++)                                                  \
-            lanes[lane] = COMBINE_##op(uint64, lanes[lane], block[lane] ^ key);                  \
-        for (int lane = 0; lane < MANY; lane++)                                                  \
-            all = COMBINE_##op(uint64, all, lanes[lane]);                                        \
-        for (size_t half = sizeof all / 2; half >= size; half /= 2)                              \
-            all = COMBINE_##op(uint64, all, all >> 8 * half);                                    \
-        all ^= key;                                                                              \
-        memcpy(out, &all, size); /* little-endian */                                             \
-    }                                                                                            \
+#define BITS_FUNCTIONS(op, items, acc)                                                     \
+    CPU_INLINE void any_chunk_##op##_##items(const struct functions *functions,            \
+                                             struct source *source, size_t n, void *out) { \
+        enum { MANY = ORDERLESS_BYTES / sizeof(uint64_t) };                                \
+        const uint64_t key = (uint64_t)functions->key;                                     \
+        const size_t size = functions->item_size;                                          \
+        uint64_t lanes[MANY] = {0}, block[MANY], all = 0;                                  \
+        for (int lane = 0; lane < MANY; lane++)                                            \
+            block[lane] = key;                                                             \
+        for (size_t done = 0, count; done < n; done += count) {                            \
+            const char *in = next_piece(source, done, n - done, size, &count);             \
+            const size_t bytes = count * size;                                             \
+            size_t i = 0;                                                                  \
+            for (; i + ORDERLESS_BYTES <= bytes; i += ORDERLESS_BYTES) {                   \
+                const raw_8 *words = (const raw_8 *)(in + i);                              \
+                if (source->prefetch)                                                      \
+                    cpu_prefetch(in + i, ORDERLESS_BYTES);                                 \
+                for (int lane = 0; lane < MANY; lane++)                                    \
+                    lanes[lane] = COMBINE_##op(uint64, lanes[lane], words[lane] ^ key);    \
+            }                                                                              \
+            memcpy(block, in + i, bytes - i);                                              \
+        }                                                                                  \
+        for (int lane = 0; lane < MANY; lane++)                                            \
+            lanes[lane] = COMBINE_##op(uint64, lanes[lane], block[lane] ^ key);            \
+        for (int lane = 0; lane < MANY; lane++)                                            \
+            all = COMBINE_##op(uint64, all, lanes[lane]);                                  \
+        for (size_t half = sizeof all / 2; half >= size; half /= 2)                        \
+            all = COMBINE_##op(uint64, all, all >> 8 * half);                              \
+        all ^= key;                                                                        \
+        memcpy(out, &all, size); /* little-endian */                                       \
+    }                                                                                      \
     CHUNKS(op, items)
 
 #define CHUNKS(op, items) CPU_ISAS(ISA_CHUNK, op##_##items)
-#define ISA_CHUNK(isa, target, bytes, prefix, here, name)                                          \
-    target static void chunk_##name##_##isa(const struct functions *functions,                     \
-                                            const struct source *source, size_t n, void *result) { \
-        any_chunk_##name(functions, source, n, result);                                            \
+#define ISA_CHUNK(isa, target, bytes, prefix, here, name)                                    \
+    target static void chunk_##name##_##isa(const struct functions *functions,               \
+                                            struct source *source, size_t n, void *result) { \
+        any_chunk_##name(functions, source, n, result);                                      \
     }
 
-typedef void chunk_function(const struct functions *functions, const struct source *source,
-                            size_t n, void *result);
+typedef void chunk_function(const struct functions *functions, struct source *source, size_t n,
+                            void *result);
 
 struct functions {
     chunk_function *chunk[CPU_ISA_COUNT];
@@ -466,7 +472,7 @@ static int threads_for(uint64_t n, const struct functions *functions) {
 /* Reduces chunk `index` of n elements by the code that every CPU can run. */
 static void plain_chunk(const struct functions *functions, const char *items, size_t index,
                         size_t n, accumulator *value) {
-    const struct source source = {.items = items + index * CHUNK * functions->item_size};
+    struct source source = {.items = items + index * CHUNK * functions->item_size};
     const size_t left = n - index * CHUNK;
     functions->chunk[CPU_ISA_baseline](functions, &source, left < CHUNK ? left : CHUNK, value);
 }
@@ -537,12 +543,21 @@ static enum status cpu_reduce(struct device *device, const struct cpu_kernel *ke
 
 /* --- the rung `simd`: its threads process many segments without a barrier */
 
+/* The bool that decides a result, whatever the others are: true of an `or`, false of an `and`. -1:
+ * none does. */
+static int decisive(const struct functions *functions) {
+    return functions->combine == combine_or_bool    ? 1
+           : functions->combine == combine_and_bool ? 0
+                                                    : -1;
+}
+
 struct turn {
     const struct functions *functions;
     const char *items;
     const struct device_box *box; /* instead, if strided */
     uint64_t first, n;            /* of the elements */
     accumulator *partial;         /* one for chunks that are reduced together */
+    atomic_bool *decided;         /* by a decisive element */
 };
 
 static void turn_task(const void *state, uint64_t task, struct cpu_worker *worker) {
@@ -550,7 +565,13 @@ static void turn_task(const void *state, uint64_t task, struct cpu_worker *worke
     const struct turn *turn = state;
     const struct functions *functions = turn->functions;
     const size_t first = (size_t)task * TASK_CHUNKS, together = functions->together;
+    const int value = decisive(functions);
+    unsigned char *const found = turn->partial[first / together].bytes;
     (void)worker;
+    if (atomic_load_explicit(turn->decided, memory_order_relaxed)) {
+        *found = (unsigned char)value;
+        return;
+    }
     for (size_t i = first; i < first + TASK_CHUNKS && i * CHUNK < turn->n; i += together) {
         const size_t left = turn->n - i * CHUNK, most = together * CHUNK;
         struct source source = {.box = turn->box, .first = turn->first + i * CHUNK, .room = room};
@@ -561,6 +582,8 @@ static void turn_task(const void *state, uint64_t task, struct cpu_worker *worke
         functions->chunk[cpu_isa()](functions, &source, left < most ? left : most,
                                     &turn->partial[i / together]);
     }
+    if (*found == value)
+        atomic_store_explicit(turn->decided, true, memory_order_relaxed);
 }
 
 /* Runs `whole`, TURN_SEGMENTS at a time. */
@@ -571,7 +594,9 @@ static enum status run_turns(struct device *device, const struct turn *whole, in
     accumulator partial[TURN_SEGMENTS * SEGMENT_CHUNKS];
     struct tree tree = {.depth = 0};
     struct turn turn = *whole;
+    atomic_bool decided = false;
     turn.partial = partial;
+    turn.decided = &decided;
     for (uint64_t done = 0; done < whole->n; done += most) {
         turn.first = done;
         turn.n = whole->n - done < most ? whole->n - done : most;
@@ -591,12 +616,10 @@ static enum status run_turns(struct device *device, const struct turn *whole, in
     return STATUS_OK;
 }
 
-/* Whether the first elements of bools decide the result: an `or` with a true one, an `and` with a
- * false one. */
+/* Whether the first elements of bools decide the result. */
 static bool decides(const struct functions *functions, const char *items) {
-    if (functions->combine == combine_or_bool)
-        return memchr(items, 1, LEAF);
-    return functions->combine == combine_and_bool && memchr(items, 0, LEAF);
+    const int value = decisive(functions);
+    return value >= 0 && memchr(items, value, LEAF);
 }
 
 static enum status cpu_reduce_simd(struct device *device, const struct cpu_kernel *kernel,
@@ -606,8 +629,8 @@ static enum status cpu_reduce_simd(struct device *device, const struct cpu_kerne
     void *result = (void *)(uintptr_t) * (const device_address *)arguments[1];
     const uint64_t n = *(const uint64_t *)arguments[2];
     if (n <= CHUNK || decides(functions, items)) {
-        const struct source source = {
-            .items = items, .prefetch = n <= CHUNK && n * functions->item_size >= PREFETCHED};
+        struct source source = {.items = items,
+                                .prefetch = n <= CHUNK && n * functions->item_size >= PREFETCHED};
         functions->chunk[cpu_isa()](functions, &source, n <= CHUNK ? n : LEAF, result);
         return STATUS_OK;
     }
@@ -623,9 +646,18 @@ static enum status cpu_reduce_box(struct device *device, const struct cpu_kernel
     const uint64_t n = *(const uint64_t *)arguments[2];
     const int threads = threads_for(n * GATHERING, functions);
     struct turn whole = {.functions = functions, .n = n};
+    void *result = (void *)(uintptr_t) * (const device_address *)arguments[1];
+    char first[LEAF * GPUOPT_ITEM_MAX];
     whole.box = (const struct device_box *)(uintptr_t) * (const device_address *)arguments[0];
-    return run_turns(device, &whole, threads,
-                     (void *)(uintptr_t) * (const device_address *)arguments[1]);
+    if (n > CHUNK) {
+        gather_box(first, whole.box, functions->item_size, 0, LEAF);
+        if (decides(functions, first)) {
+            struct source source = {.items = first};
+            functions->chunk[cpu_isa()](functions, &source, LEAF, result);
+            return STATUS_OK;
+        }
+    }
+    return run_turns(device, &whole, threads, result);
 }
 
 /* The same tree over the results of subtrees that were reduced one by one: an array that is read in
