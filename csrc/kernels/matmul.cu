@@ -26,6 +26,11 @@
     TILING(11, 256, 128, 128, 16, 32, 64, 4, 2, 1, 2) \
     TILING(11, 128, 64, 64, 32, 32, 64, 4, 2, 2, 3)   \
     TILING(11, 64, 64, 32, 16, 32, 32, 4, 4, 1, 8)
+// The same of rung 11 for float32.
+#define MATMUL_ELEMENT_TILINGS(TILING)               \
+    TILING(11, 256, 128, 128, 8, 32, 64, 4, 4, 1, 2) \
+    TILING(11, 128, 128, 32, 8, 32, 32, 4, 4, 1, 5)  \
+    TILING(11, 64, 64, 64, 8, 32, 64, 4, 4, 1, 6)
 // Tiles of float64 are at most 16 deep, for their shared memory.
 #define MATMUL_DEPTH(depth, item_bytes) ((item_bytes) == 8 && (depth) > 16 ? 16 : (depth))
 
@@ -284,15 +289,18 @@ __device__ void matmul_ring(const T *a, const T *b, T *c, uint64 m, uint64 n, ui
 
 // A rung's tiling for this block size, and the number of blocks that must fit a multiprocessor.
 template <unsigned Rung, unsigned Threads, class T> struct tiling_of;
-#define MATMUL_TILING_OF(rung, threads, rows, columns, depth, warp_rows, warp_columns, down, \
-                         stages, slices, resident)                                           \
-    template <class T> struct tiling_of<rung, threads, T> {                                  \
-        using tiling_ = tiling<rows, columns, MATMUL_DEPTH(depth, sizeof(T)), warp_rows,     \
-                               warp_columns, down, stages, slices>;                          \
-        static_assert(tiling_::Threads == threads, "the warps make the whole tile");         \
-        static constexpr unsigned Resident = sizeof(T) == 4 ? resident : 1;                  \
+#define MATMUL_TILING_OF(T, rung, threads, rows, columns, depth, warp_rows, warp_columns, down, \
+                         stages, slices, resident)                                              \
+    struct tiling_of<rung, threads, T> {                                                        \
+        using tiling_ = tiling<rows, columns, MATMUL_DEPTH(depth, sizeof(T)), warp_rows,        \
+                               warp_columns, down, stages, slices>;                             \
+        static_assert(tiling_::Threads == threads, "the warps make the whole tile");            \
+        static constexpr unsigned Resident = sizeof(T) == 8 ? 1 : resident;                     \
     };
-MATMUL_TILINGS(MATMUL_TILING_OF)
+#define MATMUL_TILING_OF_ANY(...) template <class T> MATMUL_TILING_OF(T, __VA_ARGS__)
+#define MATMUL_TILING_OF_FLOAT32(...) template <> MATMUL_TILING_OF(float32, __VA_ARGS__)
+MATMUL_TILINGS(MATMUL_TILING_OF_ANY)
+MATMUL_ELEMENT_TILINGS(MATMUL_TILING_OF_FLOAT32)
 template <unsigned Rung, unsigned Threads, class T>
 using rung_tiling = typename tiling_of<Rung, Threads, T>::tiling_;
 
@@ -319,7 +327,7 @@ __device__ void matmul_10(const T *a, const T *b, T *c, uint64 m, uint64 n, uint
 template <unsigned Threads, class T>
 __device__ void matmul_11(const T *a, const T *b, T *c, const chunks<sum_of<T>> &cut,
                           const matmul_plan &plan) {
-    matmul_chunks<rung_tiling<11, Threads, sum_of<T>>>(a, b, c, cut, plan);
+    matmul_chunks<rung_tiling<11, Threads, T>>(a, b, c, cut, plan);
 }
 
 // --- any product
@@ -395,7 +403,7 @@ using type_float64 = float64;
 #define MATMUL_RESIDENT(number, threads, items)  \
     (sizeof(type_##items) == 2 && threads >= 128 \
          ? 256 / threads                         \
-         : tiling_of<number, threads, sum_of<type_##items>>::Resident)
+         : tiling_of<number, threads, type_##items>::Resident)
 #define MATMUL_PATCH_KERNEL(threads, resident, op, items, same)                                   \
     extern "C" __global__ void __launch_bounds__(threads, resident)                               \
         matmul_12_##op##_##items##_##same##_b##threads(                                           \

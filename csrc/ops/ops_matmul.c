@@ -8,6 +8,7 @@
 #include "../kernels/matmul.cu"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -25,20 +26,26 @@ struct tiling {
     unsigned threads, rows, columns, depth, stages, slices;
     unsigned resident; /* blocks per multiprocessor, for float32 */
 };
-static const struct tiling tilings[] = {
 #define TILING(rung, threads, rows, columns, depth, warp_rows, warp_columns, down, stages, slices, \
                resident)                                                                           \
     {rung, threads, rows, columns, depth, stages, slices, resident},
-    MATMUL_TILINGS(TILING)
+static const struct tiling tilings[] = {MATMUL_ELEMENT_TILINGS(TILING) MATMUL_TILINGS(TILING)};
 #undef TILING
-};
+enum { ELEMENT_TILINGS = 3 }; /* the first ones, of float32 */
+
+/* Whether a rung has a tiling for this type. */
+static bool is_of(const struct tiling *tiling, const struct ops_choice *choice) {
+    const bool elements =
+        choice->rung->number == STREAM_K && choice->signature->items == DTYPE_float32;
+    return tiling->rung == choice->rung->number && (tiling < tilings + ELEMENT_TILINGS) == elements;
+}
 
 /* Speeds of the tilings above, in their order (TUNING.md M14). */
 static const struct speed {
     unsigned rate, alone; /* of its multiplications, in thousandths: many blocks; one alone */
     unsigned steps;       /* of k that take as long as a tile's first layer and its results */
-} speeds[] = {{1000, 500, 33}, {1000, 500, 33}, {993, 567, 50}, {874, 559, 52},
-              {890, 1785, 29}, {810, 643, 52},  {657, 269, 25}};
+} speeds[] = {{957, 1216, 45}, {786, 616, 28}, {929, 468, 26},  {1000, 500, 33}, {1000, 500, 33},
+              {993, 567, 50},  {874, 559, 52}, {890, 1785, 29}, {810, 643, 52},  {657, 269, 25}};
 
 static unsigned shared_bytes(const struct tiling *tiling, size_t item_bytes) {
     const unsigned word = 16 / (unsigned)item_bytes; /* padding of a step of k: of a, or of both */
@@ -138,7 +145,7 @@ static struct tile_division choose(const struct ops_queue *queue, const struct o
     struct tile_division best = {0};
     uint64_t count = 0;
     for (size_t i = 0; i < sizeof tilings / sizeof *tilings; i++) {
-        if (tilings[i].rung != choice->rung->number || (++count != named && named))
+        if (!is_of(&tilings[i], choice) || (++count != named && named))
             continue;
         const int turns = choice->rung->number >= STREAM_K && tilings[i].rows != tilings[i].columns;
         for (int turned = 0; turned <= turns; turned++) {
@@ -148,10 +155,10 @@ static struct tile_division choose(const struct ops_queue *queue, const struct o
             if (!best.tiling || work.cost < best.cost)
                 best = work;
             const uint64_t tiles = work.tiles ? work.tiles : 1;
-            for (unsigned each = 1; each <= 2 && !slices && choice->rung->number >= STREAM_K;
+            const uint64_t halves = 2 * resident_of(&tilings[i], item_bytes);
+            for (uint64_t each = 1; each <= halves && !slices && choice->rung->number >= STREAM_K;
                  each++) {
-                const uint64_t wanted = (uint64_t)multiprocessors *
-                                        resident_of(&tilings[i], item_bytes) * each / 2 / tiles;
+                const uint64_t wanted = (uint64_t)multiprocessors * each / 2 / tiles;
                 if (wanted < 2)
                     continue;
                 work = work_of(queue, choice, &tilings[i], &own, wanted);
@@ -253,34 +260,98 @@ static enum status plan_ladder(struct ops_queue *queue, const struct ops_choice 
                                                : STATUS_OK;
 }
 
+/* How a product is computed: by tiles of the ladder, or another way. */
+struct decision {
+    const struct reg_rung *rung;
+    unsigned block;
+    bool is_way, is_fitting; /* not: a way's grid has too few blocks */
+    struct tile_division work;
+    struct matmul_way way;
+};
+
+static void decide(const struct ops_queue *queue, const struct ops_choice *choice,
+                   const struct ops_problem *problem, struct decision *found) {
+    const int number = choice->rung->number;
+    const bool plain = ops_matmul_is_plain(problem), general = number >= MATMUL_PATCHES_RUNG;
+    const bool is_half = dtype_size(choice->signature->items) == 2; /* from STREAM_K on */
+    const struct matmul_plan described = ops_matmul_described(problem);
+    struct ops_choice fits = *choice;
+    memset(found, 0, sizeof *found);
+    found->is_fitting = true;
+    if (!general)
+        fits = fitting(queue, choice, &described, plain && !is_half, &found->work);
+    found->rung = fits.rung;
+    found->block = fits.block;
+    if (!general && !choice->any_rung)
+        return;
+    found->is_fitting = ops_matmul_way(queue, choice, problem,
+                                       general && !choice->any_rung ? number : 0, &found->way);
+    /* Rung 7, which has no tiling, serves where no tile fits, but for float64. */
+    const bool no_tile = (!found->work.tiling || found->work.cost == INFINITY) &&
+                         (!plain || choice->signature->items != DTYPE_float32);
+    found->is_way = general || no_tile || found->way.cost < found->work.cost;
+}
+
+/* A search takes as long as the rest of a small product's call: a queue keeps the last decisions.
+ * A sweep's constants are not among their keys. */
+struct ops_products {
+    struct {
+        const struct reg_signature *signature;
+        const struct reg_rung *rung;
+        unsigned block;
+        bool any_rung;
+        uint64_t numbers[OPS_NUMBERS_MAX];
+        struct decision found;
+    } of[8];
+};
+
+static const struct decision *decided(struct ops_queue *queue, const struct ops_choice *choice,
+                                      const struct ops_problem *problem, struct decision *own) {
+    const uint64_t *numbers = problem->numbers;
+    const size_t count = ops_matmul_numbers(problem),
+                 places = sizeof queue->products->of / sizeof *queue->products->of;
+    const uint64_t place = (numbers[0] + 3 * numbers[1] + 5 * numbers[2] + count) % places;
+    if (!queue->products)
+        queue->products = calloc(1, sizeof *queue->products);
+    if (!queue->products || choice->tuning) {
+        decide(queue, choice, problem, own);
+        return own;
+    }
+    if (queue->products->of[place].signature != choice->signature ||
+        queue->products->of[place].rung != choice->rung ||
+        queue->products->of[place].block != choice->block ||
+        queue->products->of[place].any_rung != choice->any_rung ||
+        memcmp(queue->products->of[place].numbers, numbers, count * sizeof *numbers) != 0) {
+        queue->products->of[place].signature = choice->signature;
+        queue->products->of[place].rung = choice->rung;
+        queue->products->of[place].block = choice->block;
+        queue->products->of[place].any_rung = choice->any_rung;
+        memcpy(queue->products->of[place].numbers, numbers, count * sizeof *numbers);
+        decide(queue, choice, problem, &queue->products->of[place].found);
+    }
+    return &queue->products->of[place].found;
+}
+
 enum status ops_matmul_plan(struct ops_queue *queue, const struct ops_choice *choice,
                             const struct ops_problem *problem, struct ops_plan *plan) {
     const int number = choice->rung->number;
-    const bool host = choice->rung->flags & RUNG_HOST, plain = ops_matmul_is_plain(problem);
-    const bool general = number >= MATMUL_PATCHES_RUNG;
-    const bool is_half = dtype_size(choice->signature->items) == 2; /* from STREAM_K on */
-    struct tile_division work = {0};
+    const bool plain = ops_matmul_is_plain(problem), general = number >= MATMUL_PATCHES_RUNG;
+    struct decision own;
     struct ops_choice fits = *choice;
-    struct matmul_way way;
-    const struct matmul_plan described = ops_matmul_described(problem);
     if (!plain && !general && !choice->any_rung && number < STREAM_K)
         return status_fail(STATUS_UNFIT,
                            "variant: rung '%s' multiplies two matrices in C order; use "
                            "variant='stream-k' for stacks and other layouts",
                            choice->rung->name);
-    if (!general && !host)
-        fits = fitting(queue, choice, &described, plain && !is_half, &work);
-    if (general || (choice->any_rung && !host)) {
-        const int named = general && !choice->any_rung ? number : 0;
-        if (!ops_matmul_way(queue, choice, problem, named, &way))
-            return status_fail(STATUS_UNFIT,
-                               "variant: rung '%s' requires more blocks than a grid has",
-                               choice->rung->name);
-        /* Rung 7, which has no tiling, serves where no tile fits, but for float64. */
-        const bool no_tile = (!work.tiling || work.cost == INFINITY) &&
-                             (!plain || choice->signature->items != DTYPE_float32);
-        if (general || no_tile || way.cost < work.cost)
-            return ops_matmul_plan_way(queue, choice, problem, &way, plan);
-    }
-    return plan_ladder(queue, choice, problem, fits, work, plan);
+    if (choice->rung->flags & RUNG_HOST)
+        return plan_ladder(queue, choice, problem, fits, (struct tile_division){0}, plan);
+    const struct decision *found = decided(queue, choice, problem, &own);
+    if (!found->is_fitting)
+        return status_fail(STATUS_UNFIT, "variant: rung '%s' requires more blocks than a grid has",
+                           choice->rung->name);
+    if (found->is_way)
+        return ops_matmul_plan_way(queue, choice, problem, &found->way, plan);
+    fits.rung = found->rung;
+    fits.block = found->block;
+    return plan_ladder(queue, choice, problem, fits, found->work, plan);
 }

@@ -21,8 +21,10 @@ struct matmul_way {
 
 /* Whether a problem is one product of matrices in C order, as the ladder's rungs read. */
 bool ops_matmul_is_plain(const struct ops_problem *problem);
+/* The count of its numbers. */
+size_t ops_matmul_numbers(const struct ops_problem *problem);
 /* The cheapest way of a rung or, for 0, of both rungs; false if the grid has too few blocks. */
-bool ops_matmul_way(struct ops_queue *queue, const struct ops_choice *choice,
+bool ops_matmul_way(const struct ops_queue *queue, const struct ops_choice *choice,
                     const struct ops_problem *problem, int rung, struct matmul_way *way);
 /* The problem as a plan of one slice, and the products of its stack. */
 struct matmul_plan ops_matmul_described(const struct ops_problem *problem);

@@ -66,6 +66,10 @@ static double greater(double a, double b) { return a > b ? a : b; }
 static uint64_t distance(int64_t step) { return (uint64_t)llabs(step); }
 
 bool ops_matmul_is_plain(const struct ops_problem *problem) { return problem->numbers[COUNT] == 0; }
+size_t ops_matmul_numbers(const struct ops_problem *problem) {
+    const uint64_t axes = problem->numbers[COUNT]; /* and 1 */
+    return COUNT + 1 + (axes ? 1 + 3 * axes : 0);
+}
 
 static struct machine machine_of(const struct ops_queue *queue, const struct ops_choice *choice) {
     const int multiprocessors = queue->info.multiprocessors;
@@ -448,8 +452,8 @@ static void try_all_dots(const struct machine *machine, const struct ops_choice 
         try_outer(machine, plan, best);
 }
 
-static bool find_way(const struct ops_queue *queue, const struct ops_choice *choice,
-                     const struct ops_problem *problem, int rung, struct matmul_way *way) {
+bool ops_matmul_way(const struct ops_queue *queue, const struct ops_choice *choice,
+                    const struct ops_problem *problem, int rung, struct matmul_way *way) {
     const struct machine machine = machine_of(queue, choice);
     const struct matmul_plan plan = ops_matmul_described(problem);
     memset(way, 0, sizeof *way);
@@ -457,42 +461,6 @@ static bool find_way(const struct ops_queue *queue, const struct ops_choice *cho
         try_all_dots(&machine, choice, &plan, way);
     if (rung != MATMUL_DOTS_RUNG)
         try_all_patches(&machine, choice, &plan, way);
-    return way->rung != 0;
-}
-
-/* A search takes as long as the rest of a small product's call: a queue keeps the last ones. */
-struct ops_found_ways {
-    struct {
-        const struct reg_signature *signature;
-        int rung;
-        uint64_t numbers[OPS_NUMBERS_MAX];
-        struct matmul_way way;
-    } of[8];
-};
-
-bool ops_matmul_way(struct ops_queue *queue, const struct ops_choice *choice,
-                    const struct ops_problem *problem, int rung, struct matmul_way *way) {
-    const uint64_t *numbers = problem->numbers;
-    const size_t places = sizeof queue->ways->of / sizeof *queue->ways->of;
-    const uint64_t place = (numbers[0] + 3 * numbers[1] + 5 * numbers[2] + numbers[COUNT]) % places;
-    const size_t bytes =
-        (COUNT + 1 + (numbers[COUNT] ? 1 + 3 * numbers[COUNT] : 0)) * sizeof *numbers;
-    if (!queue->ways)
-        queue->ways = calloc(1, sizeof *queue->ways);
-    if (!queue->ways || ops_tuned(choice, OPS_TUNING_matmul_patch_shape) ||
-        ops_tuned(choice, OPS_TUNING_matmul_slices) ||
-        ops_tuned(choice, OPS_TUNING_matmul_dot_slices) ||
-        ops_tuned(choice, OPS_TUNING_matmul_dot_mode))
-        return find_way(queue, choice, problem, rung, way);
-    if (queue->ways->of[place].signature != choice->signature ||
-        queue->ways->of[place].rung != rung ||
-        memcmp(queue->ways->of[place].numbers, numbers, bytes) != 0) {
-        queue->ways->of[place].signature = choice->signature;
-        queue->ways->of[place].rung = rung;
-        memcpy(queue->ways->of[place].numbers, numbers, bytes);
-        find_way(queue, choice, problem, rung, &queue->ways->of[place].way);
-    }
-    *way = queue->ways->of[place].way;
     return way->rung != 0;
 }
 

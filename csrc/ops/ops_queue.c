@@ -126,7 +126,7 @@ void ops_close(struct ops_queue *queue) {
     if (queue->copies)
         ops->close(queue->copies);
     ops->close(queue->device);
-    free(queue->ways);
+    free(queue->products);
     free(queue);
 }
 

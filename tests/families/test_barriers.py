@@ -219,9 +219,9 @@ MORE_CASES = {
 # Launches of rungs whose plan is not that of the family's others.
 OWN_CASES = {
     ("matmul", 11): [
-        cut_product(150, 70, 140, 256, (128, 128, 16), 2),
-        cut_product(150, 134, 140, 128, (64, 64, 32), 2),
-        cut_product(150, 70, 140, 64, (64, 32, 16), 2),
+        cut_product(150, 70, 140, 256, (128, 128, 8), 4),
+        cut_product(150, 70, 140, 128, (128, 32, 8), 4),
+        cut_product(150, 70, 140, 64, (64, 64, 8), 4),
     ],
     ("matmul", 12): [
         any_product(40, 90, 30, 12, 1, block=128, down_bits=3, across_bits=3, team_bits=1),

@@ -85,7 +85,7 @@ def test_asynchronous_layers_match_numpy_without_a_finding(shape, rng):
         assert (abs((c.T if turned else c) - a @ b) <= bound).all(), (m, k, n, turned)
 
 
-TILINGS = [(256, 128, 128, 16, 2), (128, 64, 64, 32, 2), (64, 64, 32, 16, 4)]
+TILINGS = [(256, 128, 128, 8, 4), (128, 128, 32, 8, 4), (64, 64, 64, 8, 4)]
 
 
 @pytest.mark.parametrize("tiling", TILINGS, ids=str)

@@ -2,6 +2,7 @@
 // even chunks. Contains no kernel.
 #pragma once
 
+#include "matmul_elements.cuh"
 #include "matmul_operands.cuh"
 #include "matmul_ring.cuh"
 
@@ -225,6 +226,12 @@ __device__ void store_turned(const outputs<Tiling, S> &mine, U *c, corner tile,
     }
 }
 
+// The loaders of a tile's operands.
+template <class Tiling, class T> struct loader_of { using type = any_loader<Tiling, T>; };
+template <class Tiling> struct loader_of<Tiling, float32> {
+    using type = element_loaders<Tiling, float32>;
+};
+
 // New: the blocks of the last round have even chunks of the remaining work. The join of a first
 // part precedes the second: its barriers free the ring.
 template <class Tiling, class T>
@@ -238,7 +245,7 @@ __device__ void matmul_chunks(const T *a, const T *b, T *c, const chunks<sum_of<
         const unsigned thread = opaque_copy(threadIdx.x);
         outputs<Tiling, S> mine(thread % SliceThreads);
         if (const tile_part part = part_of(cut, blockIdx.x, turn); part.begin < part.end) {
-            using Loader = any_loader<Tiling, T>;
+            using Loader = typename loader_of<Tiling, T>::type;
             const unit work = unit_of<Tiling>(plan, cut, part);
             const operands<T> from = operands_of(a, b, plan, work.product);
             Loader next = {{from.a + work.tile.row * plan.a_row + work.first * plan.a_k, plan.a_row,

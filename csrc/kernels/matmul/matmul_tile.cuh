@@ -45,10 +45,10 @@ struct tiling {
 // Adds all products of a column and a row to sums. Consecutive multiplications share an operand,
 // which the register file then reads once: float64 takes three cycles instead of two where it
 // cannot (TUNING.md M6), so its columns are not interleaved.
-template <unsigned Rows, unsigned Columns, class T>
+template <unsigned Rows, unsigned Columns, class T, bool ByColumns = sizeof(T) == 8>
 __device__ inline void add_products(T (&sums)[Rows][Columns], const T (&a)[Rows],
                                     const T (&b)[Columns]) {
-    if constexpr (sizeof(T) == 8) {
+    if constexpr (ByColumns) {
 #pragma unroll
         for (unsigned j = 0; j < Columns; j++)
 #pragma unroll
