@@ -220,166 +220,284 @@ template <class T> __device__ T number_of(uint64 bits) {
     return found.number;
 }
 
-// Offsets, in elements, and the coordinates along the two innermost axes.
+// Index is 32 bits wide for indices below 2^31, whose division is a multiplication.
+template <class Index> __device__ Index quotient(Index index, const vector_axis &axis) {
+    return sizeof(Index) == 8
+               ? index / static_cast<Index>(axis.extent)
+               : (__umulhi(unsigned(index), axis.magic) + unsigned(index)) >> axis.shift;
+}
+
+// Offsets of an element of the result, in elements.
 struct position {
     int64 x, y, out;
-    unsigned inner, second;
 };
 
-// The position of an element of the result. Index is 32 bits wide for indices below 2^31, whose
-// division is a multiplication.
 template <class Index> __device__ position position_of(const vector_plan &plan, Index index) {
-    position found = {0, 0, 0, 0, 0};
+    position found = {0, 0, 0};
 #pragma unroll 1
     for (unsigned k = 0; k < plan.axis_count; k++) {
         const vector_axis &axis = plan.axes[k];
-        const Index rest =
-            k + 1 == plan.axis_count ? Index(0)
-            : sizeof(Index) == 8
-                ? index / static_cast<Index>(axis.extent)
-                : (__umulhi(unsigned(index), axis.magic) + unsigned(index)) >> axis.shift;
+        const Index rest = k + 1 == plan.axis_count ? Index(0) : quotient(index, axis);
         const Index at = index - rest * static_cast<Index>(axis.extent);
         found.x += static_cast<int64>(at) * axis.x;
         found.y += static_cast<int64>(at) * axis.y;
         found.out += static_cast<int64>(at) * axis.out;
-        found.inner = k == 0 ? static_cast<unsigned>(at) : found.inner;
-        found.second = k == 1 ? static_cast<unsigned>(at) : found.second;
         index = rest;
+    }
+    return found;
+}
+
+// A row of the innermost axis: the offsets of its first element, and its index in its plane. Groups
+// have offsets of 32 bits.
+struct row_place {
+    int x, y;
+    unsigned second;
+};
+
+__device__ inline row_place row_of(const vector_plan &plan, unsigned row) {
+    if (plan.axis_count <= 3) { // an axis that is missing has steps of 0
+        const vector_axis &second = plan.axes[1], &third = plan.axes[2];
+        const unsigned rest = quotient(row, second);
+        const unsigned at = row - rest * static_cast<unsigned>(second.extent);
+        return {int(at) * int(second.x) + int(rest) * int(third.x),
+                int(at) * int(second.y) + int(rest) * int(third.y), at};
+    }
+    row_place found = {0, 0, 0};
+#pragma unroll 1
+    for (unsigned k = 1; k < plan.axis_count; k++) {
+        const vector_axis &axis = plan.axes[k];
+        const unsigned rest = k + 1 == plan.axis_count ? 0 : quotient(row, axis);
+        const unsigned at = row - rest * static_cast<unsigned>(axis.extent);
+        found.x += at * static_cast<int>(axis.x);
+        found.y += at * static_cast<int>(axis.y);
+        found.second = k == 1 ? at : found.second;
+        row = rest;
     }
     return found;
 }
 
 template <class T> union vector_group {
     uint4 all;
+    unsigned words[4];
     T items[VECTOR / sizeof(T)];
 };
 
-// Shifts a group by an element to the first one's place and adds the last: no index, which would
-// put the group into local memory in a loop that is not unrolled.
-template <class T> __device__ void push(uint4 &group, T item) {
-    union {
-        T item;
-        unsigned words[2];
-    } last = {item};
-    constexpr unsigned Bits = 8 * (sizeof(T) < 4 ? sizeof(T) : 4);
-#pragma unroll
-    for (unsigned k = 0; k < (sizeof(T) + 3) / 4; k++) {
-        group.x = __funnelshift_rc(group.x, group.y, Bits);
-        group.y = __funnelshift_rc(group.y, group.z, Bits);
-        group.z = __funnelshift_rc(group.z, group.w, Bits);
-        group.w = __funnelshift_rc(group.w, last.words[k], Bits);
-    }
-}
-
-// A group of the result: where it begins, where the second row begins if the group ends one, and
-// how it continues there.
+// A group of the result: its row and place in it, and how many elements the row has from there on,
+// up to a whole group. `next` is the next row, or the next plane's first one if rows are short.
 struct group_place {
-    position at, next;
-    unsigned index;
-    bool is_cut;  // it continues in other rows of the innermost axis
-    bool is_near; // these are one row, or rows of one plane
+    unsigned inner, count;
+    row_place row, next;
 };
 
-// An operand's elements of a group: `first` is the offset, `next_row` the second row's, `step` the
-// innermost axis's, and `row_step` the next one's.
+// An operand's words of 4 bytes; bytes of the first and the last one may lie outside of it.
+struct word_run {
+    const unsigned *words;
+    unsigned whole, first, last; // `whole` words between those two
+};
+
 template <class T>
-__device__ vector_group<T> load_group(const T *from, unsigned layout, T number,
-                                      const group_place &place, unsigned extent, int64 first,
-                                      int64 next_row, int64 step, int64 row_step) {
-    constexpr unsigned Items = VECTOR / sizeof(T);
-    vector_group<T> group;
-    if (from && layout == VECTOR_LINEAR) {
-        group.all = *reinterpret_cast<const uint4 *>(from + place.index);
-    } else if (from && place.is_cut) {
-        const T *item = from + first;
-        unsigned inner = place.at.inner;
-        const int64 to_next = extent >= Items ? next_row - first - (extent - 1 - inner) * step
-                                              : row_step - (extent - 1) * step;
+__device__ unsigned edge_word(const unsigned *word, const T *begin, const T *end) {
+    union {
+        T items[4 / sizeof(T)];
+        unsigned word;
+    } found;
+    found.word = 0;
 #pragma unroll
-        for (unsigned i = 0; i < Items; i++) {
-            group.items[i] = *item;
-            const bool last = ++inner == extent;
-            item += last ? to_next : step;
-            inner = last ? 0 : inner;
-        }
-    } else if (from && layout == VECTOR_PACKED) {
-        group.all = *reinterpret_cast<const uint4 *>(from + first);
-    } else if (from && step) {
+    for (unsigned k = 0; k < 4 / sizeof(T); k++) {
+        const T *item = reinterpret_cast<const T *>(word) + k;
+        if (item >= begin && item < end)
+            found.items[k] = *item;
+    }
+    return found.word;
+}
+template <class T> __device__ word_run words_of(const T *begin, const T *end) {
+    const char *first = reinterpret_cast<const char *>(begin);
+    const unsigned *words =
+        reinterpret_cast<const unsigned *>(first - reinterpret_cast<uint64>(first) % 4);
+    const unsigned last = static_cast<unsigned>(
+        (reinterpret_cast<uint64>(end) - reinterpret_cast<uint64>(words) - 1) / 4);
+    return {words, last ? last - 1 : 0, edge_word(words, begin, end),
+            edge_word(words + last, begin, end)};
+}
+
+// 16 bytes from an element on; those outside of the operand are undefined. `within`: all words that
+// hold them are within the operand, and `run` is not used.
+template <class T> __device__ uint4 load_words(const word_run &run, bool within, const T *from) {
+    const unsigned skipped = static_cast<unsigned>(reinterpret_cast<uint64>(from)) % 4;
+    const unsigned *words =
+        reinterpret_cast<const unsigned *>(reinterpret_cast<const char *>(from) - skipped);
+    unsigned word[5];
+    if (within) {
 #pragma unroll
-        for (unsigned i = 0; i < Items; i++)
-            group.items[i] = from[first + i * step];
+        for (unsigned k = 0; k < 5; k++)
+            word[k] = words[k];
     } else {
-        const T one = from ? from[first] : number;
+        const unsigned at = static_cast<unsigned>(words - run.words);
 #pragma unroll
-        for (unsigned i = 0; i < Items; i++)
-            group.items[i] = one;
+        for (unsigned k = 0; k < 5; k++) {
+            word[k] = at + k == 0 ? run.first : run.last;
+            if (at + k - 1 < run.whole)
+                word[k] = words[k];
+        }
+    }
+    const unsigned bits = skipped * 8;
+    return make_uint4(
+        __funnelshift_r(word[0], word[1], bits), __funnelshift_r(word[1], word[2], bits),
+        __funnelshift_r(word[2], word[3], bits), __funnelshift_r(word[3], word[4], bits));
+}
+
+// The first `count` elements of one group, the others of another one.
+template <class T>
+__device__ vector_group<T> joined(vector_group<T> a, const vector_group<T> &b, unsigned count) {
+    if constexpr (sizeof(T) < 4) {
+#pragma unroll
+        for (unsigned k = 0; k < 4; k++) {
+            const int beyond = 32 * int(k + 1) - 8 * int(sizeof(T) * count); // bits of b's
+            const unsigned mask = __funnelshift_rc(~0u, 0, static_cast<unsigned>(max(beyond, 0)));
+            a.words[k] = (a.words[k] & mask) | (b.words[k] & ~mask);
+        }
+    } else {
+#pragma unroll
+        for (unsigned i = 0; i < VECTOR / sizeof(T); i++)
+            a.items[i] = i < count ? a.items[i] : b.items[i];
+    }
+    return a;
+}
+template <class T> __device__ vector_group<T> repeated(T item) {
+    vector_group<T> group;
+#pragma unroll
+    for (unsigned i = 0; i < VECTOR / sizeof(T); i++)
+        group.items[i] = item;
+    return group;
+}
+
+// The elements of several short rows, at most two of whose planes are in a group. Bit i of `ends`
+// and `crosses` tells whether a row or the plane ends with element i; `to_row` and `to_plane` are
+// the distances from there to the next element.
+template <class T>
+__device__ vector_group<T> load_short(const T *from, int at, unsigned ends, unsigned crosses,
+                                      int step, int to_row, int to_plane) {
+    vector_group<T> group;
+#pragma unroll
+    for (unsigned i = 0; i < VECTOR / sizeof(T); i++) {
+        group.items[i] = from[at];
+        at += crosses >> i & 1 ? to_plane : ends >> i & 1 ? to_row : step;
     }
     return group;
 }
 
-// Both operands' elements of a group of several short rows anywhere, row by row.
+// The elements of a group that are in one row or two. `row` and `next` are offsets of rows.
 template <class T>
-__device__ void load_rows(const T *x, const T *y, T x_number, T y_number, const vector_plan &plan,
-                          unsigned index, uint4 &of_x, uint4 &of_y) {
-    const unsigned end = index + VECTOR / sizeof(T);
-    const vector_axis &inner = plan.axes[0];
-#pragma unroll 1
-    while (index < end) {
-        const position at = position_of(plan, index);
-        const unsigned row = static_cast<unsigned>(inner.extent) - at.inner;
-        const unsigned count = min(row, end - index);
-#pragma unroll 1
-        for (unsigned i = 0; i < count; i++) {
-            push(of_x, x ? x[at.x + i * inner.x] : x_number);
-            push(of_y, y ? y[at.y + i * inner.y] : y_number);
-        }
-        index += count;
+__device__ vector_group<T> load_rows(const T *from, const group_place &place, int row, int next,
+                                     int step, int64 low, int64 high) {
+    constexpr unsigned Items = VECTOR / sizeof(T);
+    const bool cut = place.count < Items;
+    int own = row + int(place.inner) * step;
+    const int other = next - int(place.count) * step;
+    vector_group<T> group;
+    if (step == 0) {
+        const T item = from[own];
+        return cut ? joined(repeated(item), repeated(from[other]), place.count) : repeated(item);
     }
+    if constexpr (sizeof(T) < 4)
+        if (step == 1) {
+            constexpr int Before = 3 / sizeof(T), After = 20 / sizeof(T); // most that words hold
+            const int least = cut ? min(own, other) : own, most = cut ? max(own, other) : own;
+            const bool within = least - Before >= low && most + After <= high;
+            word_run run = {};
+            if (!within)
+                run = words_of(from + low, from + high);
+            group.all = load_words(run, within, from + own);
+            if (cut) {
+                vector_group<T> rest;
+                rest.all = load_words(run, within, from + other);
+                group = joined(group, rest, place.count);
+            }
+            return group;
+        }
+    const int jump = other - own + step;
+#pragma unroll
+    for (unsigned i = 0; i < Items; i++) {
+        group.items[i] = from[own];
+        own += i + 1 == place.count ? jump : step;
+    }
+    return group;
 }
 
-// A thread stores after all of its loads: `out` may be x or y.
-template <class Op, class T>
-__device__ void combine_groups(const T *x, const T *y, T *out, T a, const vector_plan &plan) {
-    constexpr unsigned Items = VECTOR / sizeof(T), Groups = VECTOR_GROUPS;
-    const unsigned groups = static_cast<unsigned>(plan.n / Items);
-    const unsigned first = blockIdx.x * blockDim.x * Groups + threadIdx.x;
-    const bool linear = plan.x_layout == VECTOR_LINEAR && plan.y_layout == VECTOR_LINEAR;
-    const T x_number = number_of<T>(plan.x_number), y_number = number_of<T>(plan.y_number);
-    vector_group<T> of_x[Groups], of_y[Groups];
-#pragma unroll
-    for (unsigned k = 0; k < Groups; k++) {
-        const unsigned group = first + k * blockDim.x;
-        if (group < groups) {
-            group_place place = {{0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}, group * Items, false, true};
-            const vector_axis *axes = plan.axes;
-            const unsigned extent = static_cast<unsigned>(axes[0].extent);
-            if (!linear) {
-                place.at = position_of(plan, place.index);
-                place.is_cut = place.at.inner + Items > extent;
-                place.is_near = extent >= Items || plan.axis_count == 2 ||
-                                place.at.second + Items <= axes[1].extent;
-                if (place.is_cut && extent >= Items)
-                    place.next = position_of(plan, place.index + extent - place.at.inner);
-            }
-            if (place.is_cut && !place.is_near) {
-                load_rows(x, y, x_number, y_number, plan, place.index, of_x[k].all, of_y[k].all);
-            } else {
-                of_x[k] = load_group(x, plan.x_layout, x_number, place, extent, place.at.x,
-                                     place.next.x, axes[0].x, axes[1].x);
-                of_y[k] = load_group(y, plan.y_layout, y_number, place, extent, place.at.y,
-                                     place.next.y, axes[0].y, axes[1].y);
-            }
-        }
+// An operand's elements of a group whose layout is neither LINEAR nor NUMBER; `low` and `high` are
+// the ends of its offsets, `row` and `next` those of the place's rows.
+template <class T>
+__device__ vector_group<T> load_group(const vector_plan &plan, const group_place &place,
+                                      const T *from, unsigned layout, int row, int next, int step,
+                                      int row_step, int64 low, int64 high) {
+    constexpr unsigned Items = VECTOR / sizeof(T);
+    const unsigned extent = static_cast<unsigned>(plan.axes[0].extent);
+    vector_group<T> group;
+    if (layout == VECTOR_PACKED) {
+        group.all = *reinterpret_cast<const uint4 *>(from + (row + int(place.inner)));
+    } else if (extent >= Items) {
+        group = load_rows(from, place, row, next, step, low, high);
+    } else {
+        const unsigned rows = static_cast<unsigned>(plan.axes[1].extent) - place.row.second;
+        const unsigned left = rows * extent - place.inner;
+        const int to_end = int(extent - 1) * step, last_row = row + int(rows - 1) * row_step;
+        group = load_short(from, row + int(place.inner) * step, plan.row_ends >> place.inner,
+                           left <= Items ? 1u << (left - 1) : 0, step, row_step - to_end,
+                           next - last_row - to_end);
     }
+    return group;
+}
+
+// Sums of all elements of a group at once, bit for bit those of Op.
+template <class Op, class T>
+__device__ vector_group<T> combined(T a, const vector_group<T> &x, const vector_group<T> &y) {
+    vector_group<T> sums;
 #pragma unroll
-    for (unsigned k = 0; k < Groups; k++)
-        if (first + k * blockDim.x < groups) {
-            vector_group<T> sums;
+    for (unsigned i = 0; i < VECTOR / sizeof(T); i++)
+        sums.items[i] = Op::apply(a, x.items[i], y.items[i]);
+    return sums;
+}
+// No carry goes from an element to the next: the top bits are added apart.
+template <unsigned Tops> __device__ unsigned sum_of_parts(unsigned x, unsigned y) {
+    return ((x & ~Tops) + (y & ~Tops)) ^ ((x ^ y) & Tops);
+}
+template <>
+__device__ vector_group<int8_t> combined<op_add>(int8_t, const vector_group<int8_t> &x,
+                                                 const vector_group<int8_t> &y) {
+    vector_group<int8_t> sums;
 #pragma unroll
-            for (unsigned i = 0; i < Items; i++)
-                sums.items[i] = Op::apply(a, of_x[k].items[i], of_y[k].items[i]);
-            reinterpret_cast<uint4 *>(out)[first + k * blockDim.x] = sums.all;
-        }
+    for (unsigned k = 0; k < 4; k++)
+        sums.words[k] = sum_of_parts<0x80808080>(x.words[k], y.words[k]);
+    return sums;
+}
+template <>
+__device__ vector_group<int16_t> combined<op_add>(int16_t, const vector_group<int16_t> &x,
+                                                  const vector_group<int16_t> &y) {
+    vector_group<int16_t> sums;
+#pragma unroll
+    for (unsigned k = 0; k < 4; k++)
+        sums.words[k] = sum_of_parts<0x80008000>(x.words[k], y.words[k]);
+    return sums;
+}
+template <>
+__device__ vector_group<half> combined<op_add>(half, const vector_group<half> &x,
+                                               const vector_group<half> &y) {
+    vector_group<half> sums; // float32 has 2 * 11 + 2 bits: rounding twice is rounding once
+#pragma unroll
+    for (unsigned k = 0; k < 4; k++)
+        asm("add.f16x2 %0, %1, %2;" : "=r"(sums.words[k]) : "r"(x.words[k]), "r"(y.words[k]));
+    return sums;
+}
+template <>
+__device__ vector_group<boolean> combined<op_add>(boolean, const vector_group<boolean> &x,
+                                                  const vector_group<boolean> &y) {
+    vector_group<boolean> sums;
+#pragma unroll
+    for (unsigned k = 0; k < 4; k++) {
+        const unsigned any = x.words[k] | y.words[k]; // of any byte that is not 0
+        sums.words[k] = (any | ((any & 0x7f7f7f7f) + 0x7f7f7f7f)) >> 7 & 0x01010101;
+    }
+    return sums;
 }
 
 // Elements one by one, from `first` on, `apart` from one another.
@@ -405,23 +523,60 @@ __device__ void combine_items(const T *x, const T *y, T *out, T a, const vector_
             out[to[k]] = Op::apply(a, of_x[k], of_y[k]);
 }
 
+// A group of 16 bytes a thread, or one of the elements after the last group. Operands whose place
+// needs no arithmetic are loaded first.
+template <class Op, class T>
+__device__ void combine_groups(const T *x, const T *y, T *out, T a, const vector_plan &plan) {
+    constexpr unsigned Items = VECTOR / sizeof(T);
+    const vector_axis &inner = plan.axes[0], &second = plan.axes[1];
+    const unsigned group = blockIdx.x * blockDim.x + threadIdx.x;
+    const unsigned groups = static_cast<unsigned>(plan.n) / Items;
+    if (group >= groups) {
+        combine_items<Op, 1, unsigned>(x, y, out, a, plan, groups * Items + (group - groups), 0);
+        return;
+    }
+    vector_group<T> of_x = repeated(number_of<T>(plan.x_number)),
+                    of_y = repeated(number_of<T>(plan.y_number));
+    if (plan.x_layout == VECTOR_LINEAR)
+        of_x.all = reinterpret_cast<const uint4 *>(x)[group];
+    if (plan.y_layout == VECTOR_LINEAR)
+        of_y.all = reinterpret_cast<const uint4 *>(y)[group];
+    if (max(plan.x_layout, plan.y_layout) > VECTOR_NUMBER) {
+        group_place place;
+        const unsigned extent = static_cast<unsigned>(inner.extent), index = group * Items;
+        const unsigned row = quotient(index, inner);
+        place.inner = index - row * extent;
+        place.count = min(Items, extent - place.inner);
+        place.row = row_of(plan, row);
+        const unsigned rows = static_cast<unsigned>(second.extent) - place.row.second;
+        if (plan.axis_count > 2 && (extent < Items || (place.count < Items && rows == 1)))
+            place.next = row_of(plan, row + (extent < Items ? rows : 1));
+        else
+            place.next = {place.row.x + int(second.x), place.row.y + int(second.y), 0};
+        if (plan.x_layout > VECTOR_NUMBER)
+            of_x = load_group(plan, place, x, plan.x_layout, place.row.x, place.next.x,
+                              int(inner.x), int(second.x), plan.x_low, plan.x_high);
+        if (plan.y_layout > VECTOR_NUMBER)
+            of_y = load_group(plan, place, y, plan.y_layout, place.row.y, place.next.y,
+                              int(inner.y), int(second.y), plan.y_low, plan.y_high);
+    }
+    reinterpret_cast<uint4 *>(out)[group] = combined<Op>(a, of_x, of_y).all;
+}
+
 // New: an index becomes coordinates, and these an offset for each operand. Step 0 along an axis
 // repeats an operand; no operand is copied first. The host finds out which operands allow vectors
 // of VECTOR bytes.
 template <class Op, class T>
 __device__ void vector_8(const T *x, const T *y, T *out, T a, const vector_plan &plan) {
-    constexpr unsigned Items = VECTOR / sizeof(T);
-    const uint64 first = static_cast<uint64>(blockIdx.x) * blockDim.x * VECTOR_ITEMS + threadIdx.x;
-    if (plan.is_long) {
-        combine_items<Op, VECTOR_ITEMS, uint64>(x, y, out, a, plan, first, blockDim.x);
-    } else if (!plan.is_grouped) {
-        combine_items<Op, VECTOR_ITEMS, unsigned>(x, y, out, a, plan, first, blockDim.x);
-    } else {
+    constexpr unsigned Items = sizeof(T) == 8 ? VECTOR_ITEMS / 2 : VECTOR_ITEMS;
+    const uint64 first = static_cast<uint64>(blockIdx.x) * blockDim.x;
+    if (plan.is_grouped)
         combine_groups<Op>(x, y, out, a, plan);
-        if (blockIdx.x == gridDim.x - 1 && threadIdx.x < plan.n % Items)
-            combine_items<Op, 1, unsigned>(x, y, out, a, plan, plan.n / Items * Items + threadIdx.x,
-                                           0);
-    }
+    else if (plan.is_long)
+        combine_items<Op, 1, uint64>(x, y, out, a, plan, first + threadIdx.x, 0);
+    else
+        combine_items<Op, Items, unsigned>(x, y, out, a, plan, first * Items + threadIdx.x,
+                                           blockDim.x);
 }
 
 // --- the kernels: vector_<rung>_<operation>_<items>_<items>
@@ -456,12 +611,15 @@ using type_float64 = float64;
     VECTOR_KERNEL(vector_4, op, items, same) \
     VECTOR_KERNEL(vector_5, op, items, same) \
     VECTOR_KERNEL(vector_6, op, items, same)
-#define VECTOR_KERNEL_STRIDED(rung, op, items, same)                                               \
-    extern "C" __global__ void rung##_##op##_##items##_##same(                                     \
-        const type_##items *x, const type_##items *y, type_##items *out, uint64 n, type_##items a, \
-        const __grid_constant__ vector_plan plan) {                                                \
-        wait_for_kernel_before();                                                                  \
-        rung<op_##op>(x, y, out, a, plan);                                                         \
+// As few as serve without spills: bandwidth needs many threads (TUNING.md V6).
+#define STRIDED_REGISTERS(items) (sizeof(type_##items) == 1 ? 40 : 32)
+#define VECTOR_KERNEL_STRIDED(rung, op, items, same)                                 \
+    extern "C" __global__ void __maxnreg__(STRIDED_REGISTERS(items))                 \
+        rung##_##op##_##items##_##same(const type_##items *x, const type_##items *y, \
+                                       type_##items *out, uint64 n, type_##items a,  \
+                                       const __grid_constant__ vector_plan plan) {   \
+        wait_for_kernel_before();                                                    \
+        rung<op_##op>(x, y, out, a, plan);                                           \
     }
 #define VECTOR_RUNG_7(op, items, same) VECTOR_KERNEL_WIDE(vector_7, op, items, same)
 #define VECTOR_RUNG_8(op, items, same) VECTOR_KERNEL_STRIDED(vector_8, op, items, same)

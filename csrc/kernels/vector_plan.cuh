@@ -7,14 +7,16 @@
 
 enum { VECTOR_AXES = 8 };
 
-/* Elements of a thread one by one; groups of 16 bytes of a thread. */
-enum { VECTOR_ITEMS = 4, VECTOR_GROUPS = 2 };
+/* Elements of a thread one by one, if indices have 32 bits, half as many of 8 bytes; or it has one
+ * group of 16 bytes. */
+enum { VECTOR_ITEMS = 4 };
 
 /* How the elements of an operand in a group of the result are found. */
 enum vector_layout {
     VECTOR_LINEAR,   /* as the result's: one vector load */
+    VECTOR_NUMBER,   /* no array */
     VECTOR_PACKED,   /* adjacent and aligned along the innermost axis */
-    VECTOR_SEPARATE, /* one by one */
+    VECTOR_SEPARATE, /* anywhere */
 };
 
 /* Steps are elements. The first axis is the innermost. An index below 2^31 is divided by the extent
@@ -32,5 +34,8 @@ struct vector_plan {
     uint32_t is_grouped;         /* the result in vectors of 16 bytes, which are adjacent */
     uint32_t is_long;            /* indices may exceed 31 bits; not grouped */
     uint32_t x_layout, y_layout; /* of groups */
+    uint32_t row_ends;           /* bit i: a row ends with element i of a run of short rows */
+    int64_t x_low, x_high;       /* the range of an operand's offsets, in elements */
+    int64_t y_low, y_high;
     struct vector_axis axes[VECTOR_AXES];
 };

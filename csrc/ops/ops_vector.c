@@ -32,15 +32,15 @@ static enum vector_layout layout_of(const struct vector_plan *plan, device_addre
         linear = linear && step == plan->axes[axis].out;
         packed = packed && (axis ? step % items == 0 : step == 1);
     }
-    return !address           ? VECTOR_LINEAR
+    return !address           ? VECTOR_NUMBER
            : address % VECTOR ? VECTOR_SEPARATE
            : linear           ? VECTOR_LINEAR
            : packed           ? VECTOR_PACKED
                               : VECTOR_SEPARATE;
 }
 
-/* Whether vectors of the result pay: it is one aligned run, and operands that are read one by one
- * are adjacent or repeat. Narrow elements are never stored one by one. */
+/* Whether vectors of the result pay: it is one aligned run, a vector has elements of at most two
+ * planes, and wide elements that are read one by one are adjacent or repeat. */
 static bool is_grouped(const struct ops_problem *problem, const struct vector_plan *plan,
                        uint64_t items) {
     const uint32_t layouts[] = {plan->x_layout, plan->y_layout};
@@ -52,12 +52,27 @@ static bool is_grouped(const struct ops_problem *problem, const struct vector_pl
             return false;
         dense *= plan->axes[axis].extent;
     }
+    if (plan->x_low < INT32_MIN || plan->y_low < INT32_MIN || plan->x_high > INT32_MAX ||
+        plan->y_high > INT32_MAX)
+        return false;
+    if (plan->axis_count > 2 && plan->axes[0].extent * plan->axes[1].extent < items)
+        return false;
     for (int k = X; k <= Y; k++) {
         const int64_t step = step_of(&plan->axes[0], k);
         if (layouts[k] == VECTOR_SEPARATE && step != 0 && step != 1 && items <= VECTOR / 4)
             return false;
     }
     return true;
+}
+
+/* The range of an operand's offsets, in elements. */
+static void set_range(const struct vector_plan *plan, int operand, int64_t *low, int64_t *high) {
+    *low = 0;
+    *high = 1;
+    for (unsigned k = 0; k < plan->axis_count; k++) {
+        const int64_t last = (int64_t)(plan->axes[k].extent - 1) * step_of(&plan->axes[k], operand);
+        *(last < 0 ? low : high) += last;
+    }
 }
 
 /* Granlund and Montgomery, Division by invariant integers using multiplication, PLDI 1994. */
@@ -93,9 +108,16 @@ static enum status plan_strided(const struct ops_choice *choice, const struct op
     }
     plan->x_layout = layout_of(plan, problem->inputs[X], X, (int64_t)items);
     plan->y_layout = layout_of(plan, problem->inputs[Y], Y, (int64_t)items);
+    set_range(plan, X, &plan->x_low, &plan->x_high);
+    set_range(plan, Y, &plan->y_low, &plan->y_high);
     plan->is_grouped = !plan->is_long && is_grouped(problem, plan, items);
-    const uint64_t blocks = plan->is_grouped ? ceil_div(n / items, (uint64_t)block * VECTOR_GROUPS)
-                                             : ceil_div(n, (uint64_t)block * VECTOR_ITEMS);
+    for (uint64_t end = plan->axes[0].extent; end <= 32; end += plan->axes[0].extent)
+        plan->row_ends |= 1u << (end - 1);
+    const uint64_t threads = plan->is_grouped ? n / items + n % items
+                             : plan->is_long
+                                 ? n
+                                 : ceil_div(n, items < VECTOR_ITEMS ? items : VECTOR_ITEMS);
+    const uint64_t blocks = ceil_div(threads, block);
     if (blocks > GRID_MAX)
         return status_fail(STATUS_UNFIT, "x, y: %llu elements are too many for strided arrays",
                            (unsigned long long)n);
