@@ -197,25 +197,33 @@ static inline void axes_at(const struct device_axes *axes, uint64_t index, uint6
     }
 }
 
-/* Copies whole rows of a box's last axis, along the one before, to contiguous memory. A contiguous
- * row's last vector overlaps those before. */
-static inline void gather_rows(char *to, const char *from, const struct device_axes *axes,
-                               size_t size, uint64_t rows) {
+enum { RUN_BYTES = 8 }; /* bytes of a run, at least */
+
+/* Copies a run of at least RUN_BYTES bytes; the last vector overlaps those before. */
+static inline void copy_run(char *to, const char *from, size_t bytes) {
     enum { VECTOR = sizeof(raw_16) };
-    const size_t bytes = axes->sizes[0] * size;
-    if (axes->steps[0] != 1 || bytes < VECTOR) {
-        gather(to, from, size, rows, axes->sizes[0], axes->steps[1], axes->steps[0]);
-        return;
-    }
-    for (uint64_t row = 0; row < rows; row++, to += bytes, from += axes->steps[1] * (int64_t)size) {
-        if (bytes >= 2 * CPU_LINE) {
-            memcpy(to, from, bytes);
-            continue;
-        }
+    if (bytes >= 2 * CPU_LINE) {
+        memcpy(to, from, bytes);
+    } else if (bytes < VECTOR) {
+        memcpy(to, from, RUN_BYTES);
+        memcpy(to + bytes - RUN_BYTES, from + bytes - RUN_BYTES, RUN_BYTES);
+    } else {
         for (size_t at = 0; at + VECTOR <= bytes; at += VECTOR)
             memcpy(to + at, from + at, VECTOR);
         memcpy(to + bytes - VECTOR, from + bytes - VECTOR, VECTOR);
     }
+}
+
+/* Copies whole rows of a box's last axis, along the one before, to contiguous memory. */
+static inline void gather_rows(char *to, const char *from, const struct device_axes *axes,
+                               size_t size, uint64_t rows) {
+    const size_t bytes = axes->sizes[0] * size;
+    if (axes->steps[0] != 1 || bytes < RUN_BYTES) {
+        gather(to, from, size, rows, axes->sizes[0], axes->steps[1], axes->steps[0]);
+        return;
+    }
+    for (uint64_t row = 0; row < rows; row++, to += bytes, from += axes->steps[1] * (int64_t)size)
+        copy_run(to, from, bytes);
 }
 
 /* Copies a box's elements from `index` on to contiguous memory: long last axes run by run, shorter

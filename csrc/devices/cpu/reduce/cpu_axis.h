@@ -34,6 +34,7 @@ struct part {
     const int64_t *starts;     /* of the rows, from `in`; elements */
     const int64_t *columns_at; /* from a row's start; NULL if the columns have one step */
     uint64_t first, end, rows, columns, kept, unit;
+    uint64_t run; /* of `columns_at`, columns that are contiguous; the part begins with a run */
     int64_t stride, inner_stride, key, mask;
     uint64_t finish;
     int64_t core_key;       /* as `key`, but 0 if it has been applied to the core's elements */

@@ -46,9 +46,20 @@ const void *axis_run(const struct axis_functions *functions, const struct part *
     return part->converted;
 }
 
+/* Columns at arbitrary addresses, in runs. */
+static void gather_runs(char *to, const char *from, size_t size, uint64_t rows,
+                        const struct part *part) {
+    const size_t bytes = part->run * size;
+    for (uint64_t r = 0; r < rows; r++, from += part->stride * (int64_t)size)
+        for (uint64_t i = 0; i < part->columns; i += part->run, to += bytes)
+            copy_run(to, from + part->columns_at[i] * (int64_t)size, bytes);
+}
+
 static void gather_columns(void *to, const void *from, size_t size, uint64_t rows,
                            const struct part *part) {
-    if (part->columns_at)
+    if (part->columns_at && part->run > 1)
+        gather_runs(to, from, size, rows, part);
+    else if (part->columns_at)
         gather_at(to, from, size, rows, part->columns, part->stride, part->columns_at);
     else
         gather(to, from, size * part->unit, rows, part->columns / part->unit,

@@ -297,6 +297,15 @@ static bool whole_part(const struct axis_functions *functions, const struct part
     return rows == 1 && core->settled(values, part->end - part->first, part->finish);
 }
 
+/* Contiguous columns that are copied together, or 1. */
+static uint64_t column_run(const struct job *job) {
+    const struct device_axes *inner = &job->inner_axes;
+    const uint64_t bytes = inner->sizes[0] * job->functions->item_size;
+    return inner->count > 1 && inner->steps[0] == 1 && inner->sizes[0] <= TILE && bytes >= RUN_BYTES
+               ? inner->sizes[0]
+               : 1;
+}
+
 /* A task's rows, a few at a time. */
 static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64_t split,
                       uint64_t tile) {
@@ -312,6 +321,7 @@ static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64
                         .columns = least(job->inner - column, job->tile),
                         .kept = job->kept,
                         .unit = job->unit,
+                        .run = column_run(job),
                         .stride = job->stride,
                         .inner_stride = job->inner_stride,
                         .key = job->results.key,
@@ -549,10 +559,13 @@ static enum status run_job(struct device *device, bool parallel, struct job *job
     const struct axis_core *core = job->functions->core;
     const bool copies =
         job->functions->convert || job->inner_axes.count || job->unit > 1 || job->inner_stride != 1;
-    job->tile = copies ? TILE : VALUES_BYTES / core->value_size;
-    const uint64_t columns = least(job->inner, job->tile);
+    const uint64_t run = column_run(job);
+    job->tile = copies ? TILE / run * run : VALUES_BYTES / core->value_size;
     atomic_uint_least64_t settled = UINT64_MAX;
     job->tiles = (job->inner - 1) / job->tile + 1;
+    if (!copies) /* even tiles */
+        job->tile = round_up(ceil_div(job->inner, job->tiles), CPU_LINE);
+    const uint64_t columns = least(job->inner, job->tile);
     const uint64_t even = job->outer * job->reduced * job->inner / FEW_TASKS;
     const uint64_t items = job->outer * job->tiles < FEW_TASKS
                                ? least(most(even, TASK_ITEMS), TASK_ITEMS_MOST)
