@@ -51,6 +51,7 @@ RUNG(7, "vector", "transpose_vector",
 #include "transpose/transpose_phased.cuh"
 #include "transpose/transpose_rows.cuh"
 #include "transpose/transpose_tiles.cuh"
+#include "transpose/transpose_wide.cuh"
 
 namespace transpose {
 
@@ -205,6 +206,18 @@ __device__ void transpose_multi(const T *in, T *out, uint64 rows, uint64 columns
     }
 }
 
+template <class T>
+__device__ void move_unaligned_tile(const T *in, T *out, const transpose_plan &plan,
+                                    const tile_corner &corner) {
+    if constexpr (sizeof(T) >= 4)
+        if (sizeof(T) > 4 || plan.shape == TRANSPOSE_WIDE) {
+            move_wide_tile(in, out, plan, corner);
+            return;
+        }
+    if constexpr (sizeof(T) <= 4)
+        move_phased_tile(in, out, plan, corner);
+}
+
 // New: 16 bytes per load and store where rows allow it, and any axes. transpose_packed.cuh has
 // other tiles for matrices that are too small or too narrow for these.
 template <class T>
@@ -238,7 +251,7 @@ __device__ void transpose_vector(const T *in, T *out, const transpose_plan &plan
     else if (plan.shape == TRANSPOSE_ALIGNED)
         move_aligned_tile(in + corner.in, out + corner.out, plan, corner);
     else
-        move_phased_tile(in, out, plan, corner);
+        move_unaligned_tile(in, out, plan, corner);
 }
 
 // --- the kernels: transpose_<rung>_move_<items>_<items>[_b<block>]

@@ -12,6 +12,7 @@ enum transpose_shape {
     TRANSPOSE_ALIGNED, /* tiles; every row of both arrays begins and ends at a vector */
     TRANSPOSE_PHASED,  /* tiles; rows are unaligned */
     TRANSPOSE_PACKED,  /* tiles over several axes, runs of memory on both sides */
+    TRANSPOSE_WIDE,    /* tiles over any axes, of elements of at least a word */
     TRANSPOSE_ROWS     /* the innermost axis stays innermost: rows are copied */
 };
 
@@ -84,6 +85,11 @@ struct transpose_plan {
      * the offset of every element. */
     uint32_t vectors, in_segments, segments, segments_whole, period;
     uint32_t item_extent, item_step, item_magic, item_jump;
+    /* TRANSPOSE_WIDE: a tile is `tile_rows` rows of `tile_columns`, with `whole` all rows. It loads
+     * `lead` more rows. In shared memory rows are `tile_pitch` elements apart, with `pad` more
+     * after those of a vector. Axes: the grid's, `load_axes` of the rows, `run_axes` of the
+     * columns. */
+    uint32_t tile_rows, tile_columns, whole, lead, tile_pitch;
     struct transpose_cut cuts[TRANSPOSE_CUTS];
     struct transpose_axis axes[TRANSPOSE_AXES_MAX];
     uint32_t all_row_tiles; /* of all strips of a matrix */

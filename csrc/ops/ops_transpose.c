@@ -131,12 +131,19 @@ static uint64_t tile_columns(enum transpose_shape shape, bool in_place, size_t i
     return TRANSPOSE_TILE_COLUMNS(item);
 }
 
+static uint64_t columns_of(const struct transpose_plan *plan, size_t item) {
+    return plan->shape == TRANSPOSE_WIDE
+               ? plan->tile_columns
+               : tile_columns((enum transpose_shape)plan->shape, plan->in_place, item);
+}
+
 /* Distance, in tiles, between two columns of tiles that are interleaved (see transpose.cu); 0:
  * none. */
 static uint32_t columns_apart(const struct transpose_plan *plan, size_t item) {
-    const uint64_t wide = tile_columns((enum transpose_shape)plan->shape, false, item) * item;
+    const uint64_t wide = columns_of(plan, item) * item;
     const uint64_t apart = fixed(slow_pitch) / 2 / wide;
-    if (plan->in_place || plan->in_pitch * item % fixed(slow_pitch) || fixed(slow_pitch) / 2 % wide)
+    if (plan->in_place || plan->shape == TRANSPOSE_WIDE ||
+        plan->in_pitch * item % fixed(slow_pitch) || fixed(slow_pitch) / 2 % wide)
         return 0;
     return plan->columns * item % fixed(slow_pitch) ? 0 : (uint32_t)apart;
 }
@@ -146,9 +153,9 @@ static uint32_t columns_apart(const struct transpose_plan *plan, size_t item) {
 static uint32_t strip_of(const struct ops_queue *queue, const struct transpose_plan *plan,
                          uint64_t address, size_t item) {
     const enum transpose_shape shape = (enum transpose_shape)plan->shape;
-    const uint64_t wide = tile_columns(shape, false, item) * item;
+    const uint64_t wide = columns_of(plan, item) * item;
     const bool shares =
-        shape == TRANSPOSE_PHASED || (address | plan->in_pitch * item | wide) % LINE;
+        shape != TRANSPOSE_ALIGNED || (address | plan->in_pitch * item | wide) % LINE;
     const uint64_t cache = queue->info.cache_bytes ? queue->info.cache_bytes : USUAL_CACHE;
     const uint64_t column = plan->rows * 2 * max_u64(wide, LINE); /* bytes */
     const uint32_t all = plan->all_row_tiles, least_rows = (all - 1) / GRID_Y + 1;
@@ -238,6 +245,22 @@ static bool is_square_batch(const struct transpose_plan *plan) {
     return plan->rows == plan->columns && plan->in_pitch == plan->out_pitch;
 }
 
+/* Orders the tiles; returns the blocks of each strip, or 0 if they are too many. */
+static uint64_t order_tiles(const struct ops_queue *queue, size_t item, uint64_t address,
+                            struct transpose_plan *plan) {
+    const uint64_t down = plan->all_row_tiles, across = plan->column_tiles;
+    uint64_t matrices = 1;
+    for (unsigned k = 0; k < plan->grid_axes; k++)
+        matrices *= plan->axes[k].extent;
+    if (down * across > GRID_X || matrices > GRID_X / (down * across))
+        return 0;
+    plan->near_axes = plan->in_place ? 0 : count_near(plan, min_u64(down, fixed(flat)));
+    plan->row_tiles = strip_of(queue, plan, address, item);
+    plan->near_axes = plan->near_axes ? count_near(plan, plan->row_tiles) : 0;
+    plan->apart = columns_apart(plan, item);
+    return plan->row_tiles * across * matrices;
+}
+
 /* Blocks of each strip; 0 if they are too many, or have too many elements outside the matrix. */
 static uint64_t count_tiles(const struct ops_queue *queue, size_t item, uint64_t address,
                             struct transpose_plan *plan) {
@@ -246,25 +269,46 @@ static uint64_t count_tiles(const struct ops_queue *queue, size_t item, uint64_t
     const uint64_t wide = tile_columns(shape, plan->in_place, item);
     /* A block of phased tiles begins up to a sector earlier. */
     const uint64_t lead = plan->in_place || shape == TRANSPOSE_ALIGNED ? 0 : SECTOR / item - 1;
-    const uint64_t matrices = plan->items / plan->rows / plan->columns;
     const uint64_t down = ceil_div(plan->rows + lead, high), across = ceil_div(plan->columns, wide);
-    if (down > GRID_X || across > GRID_X || down * across > GRID_X ||
-        matrices > GRID_X / (down * across))
+    if (down > GRID_X || across > GRID_X)
         return 0;
     plan->all_row_tiles = (uint32_t)down;
     plan->column_tiles = (uint32_t)across;
-    plan->near_axes = plan->in_place ? 0 : count_near(plan, min_u64(down, fixed(flat)));
-    plan->row_tiles = strip_of(queue, plan, address, item);
-    plan->near_axes = plan->near_axes ? count_near(plan, plan->row_tiles) : 0;
-    plan->apart = columns_apart(plan, item);
-    /* Packed tiles move wide elements almost as fast as full ones, narrow ones not (TUNING.md T17).
-     */
-    const uint64_t eighths = item >= 8 && shape == TRANSPOSE_PHASED ? 5 : 4;
+    const uint64_t blocks = order_tiles(queue, item, address, plan);
+    /* Other tiles move wide elements almost as fast as full ones, narrow ones not (TUNING.md T17,
+     * T25). */
+    const uint64_t eighths = item > WORD || (item == WORD && shape == TRANSPOSE_ALIGNED) ? 6 : 4;
     const bool fills = plan->rows * plan->columns > down * high * across * wide / 8 * eighths;
-    return fills || plan->in_place ? plan->row_tiles * across * matrices : 0;
+    return fills || plan->in_place ? blocks : 0;
 }
 
 /* --- the rung that supports any axes */
+
+/* Whether loads of wide tiles are single words, whose instructions bound them. */
+static bool loads_words(const struct axes *axes, const struct transpose_plan *wide) {
+    return axes->item == WORD && wide->loads != TRANSPOSE_LOADS_VECTORS;
+}
+
+/* Whether tiles of a matrix are better than wide ones (TUNING.md T25). */
+static bool is_matrix_better(const struct axes *axes, const struct transpose_plan *matrix,
+                             const struct transpose_plan *wide) {
+    const bool few_rows = wide->whole && wide->load_axes == 1 && wide->run_axes == 1 &&
+                          wide->rows * axes->item < fixed(whole_most) &&
+                          (!loads_words(axes, wide) || wide->columns >= fixed(many_columns));
+    return matrix->shape == TRANSPOSE_ALIGNED || (axes->item == WORD && !few_rows);
+}
+
+/* Whether wide tiles are better than packed ones (TUNING.md T25). */
+static bool is_wide_better(const struct axes *axes, const struct transpose_plan *wide) {
+    if (wide->whole)
+        return !loads_words(axes, wide) || (wide->load_axes == 1 && wide->run_axes == 1);
+    const bool one_run =
+        wide->columns * axes->item <= fixed(few_columns) && wide->in_pitch == wide->columns;
+    if (loads_words(axes, wide)) /* packed tiles gather short axes of the output slowly */
+        return wide->load_axes > 1 && wide->axes[wide->grid_axes].extent <= fixed(short_axis) &&
+               wide->columns * axes->item >= LINE;
+    return !one_run && wide->tile_rows * axes->item >= 4 * SECTOR;
+}
 
 static unsigned shared_bytes(const struct transpose_plan *plan, size_t item) {
     const enum transpose_shape shape = (enum transpose_shape)plan->shape;
@@ -272,7 +316,7 @@ static unsigned shared_bytes(const struct transpose_plan *plan, size_t item) {
     const uint64_t columns = tile_columns(shape, plan->in_place, item);
     if (shape == TRANSPOSE_ROWS)
         return 0;
-    if (shape == TRANSPOSE_PACKED)
+    if (shape == TRANSPOSE_PACKED || shape == TRANSPOSE_WIDE)
         return plan->table_bytes + plan->tile_bytes;
     if (plan->in_place) /* two tiles, of vectors or of elements */
         return (unsigned)(2 * rows * (columns * item + VECTOR));
@@ -296,13 +340,34 @@ static enum status widened_kernel(struct ops_queue *queue, const struct ops_choi
     return ops_kernel(queue, choice->rung, signature, choice->block, step);
 }
 
+/* Replaces tiles of a matrix, or a copy of rows, by better tiles; returns the blocks of a strip. */
+static uint64_t choose_tiles(const struct ops_queue *queue, const struct axes *axes,
+                             const uint64_t *arrays, struct transpose_plan *plan, uint64_t blocks) {
+    struct transpose_plan wide = {.grid_axes = 0}, packed;
+    uint64_t wide_blocks = 0;
+    if (axes->item >= WORD && !moves_rows(axes)) {
+        ops_transpose_wide(axes, arrays, &wide);
+        wide_blocks = order_tiles(queue, axes->item, arrays[0], &wide);
+        blocks = is_matrix_better(axes, plan, &wide) ? blocks : 0;
+    }
+    if (!(wide_blocks && is_wide_better(axes, &wide)) && (!blocks || are_short_rows(axes)) &&
+        ops_transpose_pack(axes, arrays, queue->info.multiprocessors, &packed)) {
+        *plan = packed;
+        return plan->tiles;
+    }
+    if (blocks || !wide_blocks)
+        return blocks;
+    *plan = wide;
+    return wide_blocks;
+}
+
 static enum status plan_any(struct ops_queue *queue, const struct ops_choice *choice,
                             struct axes *axes, struct ops_plan *whole) {
     struct ops_step *step = &whole->steps[0];
     struct transpose_plan *plan = (struct transpose_plan *)whole->wide;
     const uint64_t addresses = step->values[0] | step->values[1];
     const bool in_place = step->values[0] == step->values[1];
-    uint64_t grid = 0, strips = 1;
+    uint64_t grid = 0;
     widen(axes, addresses);
     if (axes->count == 0) { /* one element */
         axes->count = 1;
@@ -328,23 +393,17 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
                 STATUS_BAD_VALUE,
                 "out: only square matrices can be transposed in place; pass another array");
         grid = count_tiles(queue, axes->item, step->values[0], plan);
-        if (grid)
-            strips = ceil_div(plan->all_row_tiles, plan->row_tiles);
     }
-    struct transpose_plan packed;
-    if (!in_place && (!grid || are_short_rows(axes)) &&
-        ops_transpose_pack(axes, step->values, queue->info.multiprocessors, &packed)) {
-        *plan = packed;
-        grid = plan->tiles;
-        strips = 1;
-    }
+    if (!in_place)
+        grid = choose_tiles(queue, axes, step->values, plan, grid);
     if (!grid)
         return status_fail(STATUS_BAD_VALUE, "axes: too many items, or axes, for one launch");
 
+    const bool strips = plan->shape != TRANSPOSE_PACKED && plan->shape != TRANSPOSE_ROWS;
     step->takes_wide = true;
     step->block[0] = plan->shape == TRANSPOSE_PACKED ? plan->block : choice->block;
     step->grid[0] = (unsigned)grid;
-    step->grid[1] = (unsigned)strips;
+    step->grid[1] = strips ? (unsigned)ceil_div(plan->all_row_tiles, plan->row_tiles) : 1;
     step->shared_bytes = shared_bytes(plan, axes->item);
     return widened_kernel(queue, choice, axes->item, step);
 }

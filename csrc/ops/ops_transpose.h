@@ -32,3 +32,8 @@ static inline bool moves_rows(const struct axes *axes) {
 /* Plans tiles of TRANSPOSE_PACKED for arrays at these addresses; returns false if none fit. */
 bool ops_transpose_pack(const struct axes *axes, const uint64_t *arrays, unsigned multiprocessors,
                         struct transpose_plan *plan);
+
+/* Plans tiles of TRANSPOSE_WIDE where the innermost axis does not stay, but for the grid's order.
+ */
+void ops_transpose_wide(const struct axes *axes, const uint64_t *arrays,
+                        struct transpose_plan *plan);

@@ -1,0 +1,160 @@
+// transpose_wide.cuh: tiles of rung 7 of transpose.cu for elements of at least a word, of any axes.
+// Contains no kernel.
+#pragma once
+
+#include "transpose_packed.cuh"
+#include "transpose_tiles.cuh"
+
+namespace transpose {
+
+// A tile has `tile_rows` rows, which adjoin in the output, of `tile_columns` columns, which adjoin
+// in the input where possible; both are one axis or several. A thread copies the same element, or
+// vector, of several rows.
+//
+// In shared memory row r begins at r * tile_pitch, and `pad` more for each vector's rows before it:
+// lanes that gather 8 vectors of 4 adjacent columns, or adjacent vectors of a whole tile, use
+// different banks.
+//
+// A tile of whole columns, adjacent in the output, is stored as one run. Other tiles store each
+// column as whole sectors at its own alignment: a column begins up to a sector earlier than
+// another, so the block loads `lead` more rows before its own.
+template <class T> struct wide_tile {
+    static constexpr unsigned ITEMS = vec<T>::ITEMS;
+    const transpose_plan &plan;
+    const transpose_axis *row_axes, *column_axes;
+    uint64 row, column;           // the tile's first ones, after the lead
+    unsigned columns, first, end; // columns here; rows of the matrix, counted from the lead on
+    uint64 *row_from;             // table of the rows' offsets, if they are of several axes
+    T *items;
+
+    __device__ wide_tile(const transpose_plan &plan, const tile_corner &corner)
+        : plan(plan), row_axes(plan.axes + plan.grid_axes), column_axes(row_axes + plan.load_axes),
+          row(uint64{corner.row_tile} * plan.tile_rows),
+          column(uint64{corner.column_tile} * plan.tile_columns),
+          columns(least(plan.columns - column, plan.tile_columns)),
+          first(corner.row_tile ? 0 : plan.lead),
+          end(least(plan.rows + plan.lead - row, plan.tile_rows + plan.lead)),
+          row_from(shared_memory<uint64>()),
+          items(reinterpret_cast<T *>(shared_memory<char>() + plan.table_bytes)) {}
+
+    __device__ bool has_table() const { return plan.load_axes > 1; }
+    __device__ void fill_table() const {
+        if (!has_table())
+            return;
+        const unsigned begin = static_cast<unsigned>(row) - plan.lead;
+#pragma unroll 1
+        for (unsigned i = first + threadIdx.x; i < end; i += TILES_BLOCK)
+            row_from[i] = steps(row_axes, plan.load_axes, begin + i, 1).in;
+        __syncthreads();
+    }
+    __device__ uint64 column_in(unsigned at) const {
+        if (plan.run_axes == 1)
+            return (column + at) * column_axes->in;
+        return steps(column_axes, plan.run_axes, static_cast<unsigned>(column) + at, 1).in;
+    }
+    __device__ uint64 column_out(unsigned at) const {
+        if (plan.run_axes == 1)
+            return (column + at) * column_axes->out;
+        return steps(column_axes, plan.run_axes, static_cast<unsigned>(column) + at, 1).out;
+    }
+    __device__ unsigned slot(unsigned row, unsigned at) const {
+        return row * plan.tile_pitch + row / ITEMS * plan.pad + at;
+    }
+
+    // Loads the rows by words: elements, or vectors of columns.
+    template <class Word> __device__ void load(const T *in) const {
+        constexpr unsigned WIDE = sizeof(Word) / sizeof(T);
+        const unsigned parts = columns / WIDE;
+        const run_walk thread(parts, columns == plan.tile_columns ? plan.load_magic : 0);
+        const unsigned step = parts > TILES_BLOCK ? 1 : thread.run_step;
+        const uint64 pitch = has_table() ? 0 : row_axes->in;
+        if (thread.run >= step) // these threads have no place
+            return;
+        in += (row - plan.lead) * pitch;
+#pragma unroll 1
+        for (unsigned part = thread.part; part < parts; part += TILES_BLOCK) {
+            unsigned k = first + thread.run;
+            const T *from = in + (column_in(part * WIDE) + k * pitch);
+#pragma unroll 4
+            for (; k < end; k += step, from += step * pitch)
+                copy_async(reinterpret_cast<Word *>(items + slot(k, part * WIDE)),
+                           reinterpret_cast<const Word *>(from + (has_table() ? row_from[k] : 0)));
+        }
+    }
+
+    // Stores whole columns, which are one run of the output: vectors from a line on.
+    __device__ void store_whole(T *out) const {
+        T *to = out + column_out(0);
+        const unsigned rows = plan.tile_rows, count = rows * columns;
+        const auto item = [&](unsigned k) -> T {
+            const unsigned at = __umulhi(k, plan.store_magic);
+            return items[slot(k - at * rows, at)];
+        };
+        const unsigned line = static_cast<unsigned>(0 - reinterpret_cast<uint64>(to)) % 128;
+        const unsigned head = least(line / unsigned(sizeof(T)), count);
+        const unsigned vectors = (count - head) / ITEMS * ITEMS;
+#pragma unroll 2
+        for (unsigned k = threadIdx.x * ITEMS; k < vectors; k += TILES_BLOCK * ITEMS) {
+            vec<T> found;
+#pragma unroll
+            for (unsigned j = 0; j < ITEMS; j++)
+                found.items[j] = item(head + k + j);
+            store_vector(reinterpret_cast<uint4 *>(to + head + k), found.all);
+        }
+        if (threadIdx.x < count - vectors) {
+            const unsigned k = threadIdx.x + (threadIdx.x < head ? 0 : vectors);
+            to[k] = item(k);
+        }
+    }
+
+    // Stores a column's rows from one multiple of a sector to another, of the first and the last
+    // tile from the first or to the last row. Without a lead: the tile's rows.
+    __device__ void store_columns(T *out) const {
+        const unsigned lead = plan.lead, lane = threadIdx.x % 32;
+        out += row;
+#pragma unroll 1
+        for (unsigned at = threadIdx.x / 32 * 4 + lane / 8; at < columns; at += TILES_BLOCK / 8) {
+            T *to = out + column_out(at);
+            const unsigned phase = static_cast<unsigned>(reinterpret_cast<uint64>(to)) %
+                                   (lead ? 32 : 16) / unsigned(sizeof(T));
+            // Rows are counted from one vector before the tile's first.
+            const unsigned shift = ITEMS + lead - phase, begin = lead ? shift : ITEMS;
+            const unsigned low = begin > first + ITEMS ? begin : first + ITEMS;
+            const unsigned high = least(end + ITEMS, begin + plan.tile_rows);
+            to -= static_cast<int>(ITEMS + lead);
+            for (unsigned k = shift + lane % 8 * ITEMS; k < high; k += 8 * ITEMS) {
+                if (k >= low && k + ITEMS <= high) {
+                    vec<T> found;
+#pragma unroll
+                    for (unsigned j = 0; j < ITEMS; j++)
+                        found.items[j] = items[slot(k + j - ITEMS, at)];
+                    store_vector(reinterpret_cast<uint4 *>(to + k), found.all);
+                } else {
+#pragma unroll 1
+                    for (unsigned j = k; j < k + ITEMS; j++)
+                        if (j >= low && j < high)
+                            to[j] = items[slot(j - ITEMS, at)];
+                }
+            }
+        }
+    }
+};
+
+template <class T>
+__device__ void move_wide_tile(const T *in, T *out, const transpose_plan &plan,
+                               const tile_corner &corner) {
+    const wide_tile<T> tile(plan, corner);
+    tile.fill_table();
+    if (plan.loads == TRANSPOSE_LOADS_VECTORS)
+        tile.template load<uint4>(in + corner.in);
+    else
+        tile.template load<T>(in + corner.in);
+    wait_for_copies();
+    __syncthreads();
+    if (plan.whole)
+        tile.store_whole(out + corner.out);
+    else
+        tile.store_columns(out + corner.out);
+}
+
+} // namespace transpose

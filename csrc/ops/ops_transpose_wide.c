@@ -1,0 +1,279 @@
+/* ops_transpose_wide.c: plans tiles over any axes for elements of at least a word: which axes are
+ * a tile's rows, which its columns, and how many of each. Knows no queue.
+ */
+#include "ops_transpose.h"
+
+#define fixed(name) ops_fixed(transpose, name)
+
+enum { CACHE_LINE = 128 }; /* bytes */
+
+/* Axes in the order in which they are tiled, the innermost first. */
+struct chain {
+    unsigned axis[AXES_MAX], count;
+    uint64_t extent; /* of all */
+};
+
+/* The axes of the rows and of the columns; the others are the grid's. */
+struct division {
+    struct chain rows, columns;
+    bool whole; /* a tile has all rows, and the output has its columns one after the other */
+};
+
+struct wide_tiling {
+    const struct axes *axes;
+    uint64_t addresses[2];
+    struct chain inside_output, inside_input, columns_of_output; /* see list_chains */
+    bool aligned_in, aligned_out, vectors; /* of a division, see find_alignment */
+    uint64_t run;                          /* columns of a division that adjoin in the input */
+
+    struct division best;
+    bool loads_vectors;
+    uint64_t tile_rows, tile_columns, lead; /* of the best one */
+    uint64_t cost;
+};
+
+static bool has(const struct chain *chain, unsigned axis) {
+    for (unsigned k = 0; k < chain->count; k++)
+        if (chain->axis[k] == axis)
+            return true;
+    return false;
+}
+
+/* Appends an axis unless the chain's index would not fit in 32 bits. */
+static bool append(struct chain *chain, const struct axes *axes, unsigned axis) {
+    if (chain->count && chain->extent > UINT32_MAX / axes->extent[axis])
+        return false;
+    chain->axis[chain->count++] = axis;
+    chain->extent *= axes->extent[axis];
+    return true;
+}
+
+/* Appends axes of another chain until they have `enough` elements, or one of them is taken. */
+static void append_until(struct chain *chain, const struct axes *axes, const struct chain *from,
+                         const struct chain *taken, uint64_t enough) {
+    *chain = (struct chain){.extent = 1};
+    for (unsigned k = 0; k < from->count && chain->extent < enough; k++)
+        if ((taken && has(taken, from->axis[k])) || !append(chain, axes, from->axis[k]))
+            break;
+}
+
+/* Lists the axes that adjoin in the output, up to the input's innermost axis; those that adjoin in
+ * the input, up to the output's innermost; and the input's innermost with those outside it in the
+ * output. */
+static void list_chains(struct wide_tiling *tiling) {
+    const struct axes *axes = tiling->axes;
+    const unsigned column = axes->count - 1, row = axes->output[axes->count - 1];
+    struct chain *chain = &tiling->inside_output;
+    chain->extent = tiling->inside_input.extent = tiling->columns_of_output.extent = 1;
+    for (unsigned position = axes->count; position-- > 0;) {
+        if (axes->output[position] == column)
+            chain = &tiling->columns_of_output;
+        if (!append(chain, axes, axes->output[position]))
+            break;
+    }
+    for (unsigned axis = column; axis != row; axis--)
+        if (!append(&tiling->inside_input, axes, axis))
+            break;
+}
+
+/* Whether rows of the input, and columns of the output, all begin at sectors; and whether the
+ * former begin and end at vectors. */
+static void find_alignment(struct wide_tiling *tiling, const struct division *division) {
+    const struct axes *axes = tiling->axes;
+    const unsigned column = division->columns.axis[0];
+    uint64_t in = tiling->addresses[0], out = tiling->addresses[1], vectors = in;
+    for (unsigned axis = 0; axis < axes->count; axis++) {
+        in |= has(&division->columns, axis) ? 0 : axes->in[axis] * axes->item;
+        out |= has(&division->rows, axis) ? 0 : axes->out[axis] * axes->item;
+        vectors |= (axis == column ? axes->extent[axis] : axes->in[axis]) * axes->item;
+    }
+    tiling->aligned_in = in % SECTOR == 0;
+    tiling->aligned_out = out % SECTOR == 0;
+    tiling->vectors = vectors % VECTOR == 0;
+}
+
+/* The even part of `extent`, at most `most` if possible: a multiple of `unit`. */
+static uint64_t even_part(uint64_t extent, uint64_t most, uint64_t unit) {
+    const uint64_t parts = ceil_div(extent, max_u64(most / unit * unit, unit));
+    return ceil_div(ceil_div(extent, parts), unit) * unit;
+}
+
+/* Estimated time of a tile of these rows and columns, for an element, in 1/1024 of the time that a
+ * copy needs. Sectors are read, or written, in parts at the ends of runs; a tile has its own cost.
+ */
+static uint64_t cost_of(const struct wide_tiling *tiling, const struct division *division,
+                        uint64_t rows, uint64_t columns, uint64_t lead) {
+    const struct axes *axes = tiling->axes;
+    const uint64_t item = axes->item, all_rows = division->rows.extent;
+    const uint64_t all_columns = division->columns.extent;
+    const bool joins = columns == all_columns && axes->in[division->rows.axis[0]] == columns;
+    const uint64_t run = item * (joins ? columns * rows : min_u64(columns, tiling->run));
+    const uint64_t load =
+        512 * (run + (tiling->aligned_in ? 0 : SECTOR)) / run * (rows + lead) / rows;
+    uint64_t store = 512;
+    if (!division->whole && !lead && !tiling->aligned_out)
+        store += 512 * fixed(parts_cost) / (rows * item);
+    const uint64_t tiles = ceil_div(all_rows, rows) * ceil_div(all_columns, columns);
+    const uint64_t used = max_u64(all_rows * all_columns / tiles, 1) * item; /* bytes of a tile */
+    return load + store + 1024 * fixed(tile_cost) / used;
+}
+
+/* In shared memory: bytes of an entry of the table of rows, which one axis does not need; and the
+ * distance of rows in elements, of tiles that are not stored as a run of single words. */
+static uint64_t entry_bytes(const struct division *division) {
+    return division->rows.count > 1 ? sizeof(uint64_t) : 0;
+}
+static uint64_t pitch_of(uint64_t columns, uint64_t item) {
+    return round_up(columns, item == VECTOR ? 2 : VECTOR / item);
+}
+
+/* Keeps a tile if it is cheaper than the best so far. */
+static void consider(struct wide_tiling *tiling, const struct division *division, uint64_t rows,
+                     uint64_t columns, uint64_t lead) {
+    const uint64_t item = tiling->axes->item, all = rows + lead;
+    if (all * ((pitch_of(columns, item) + 1) * item + entry_bytes(division)) > fixed(wide_most))
+        return;
+    const uint64_t cost = cost_of(tiling, division, rows, columns, lead);
+    if (cost < tiling->cost) {
+        tiling->best = *division;
+        tiling->loads_vectors = tiling->vectors;
+        tiling->tile_rows = rows, tiling->tile_columns = columns, tiling->lead = lead;
+        tiling->cost = cost;
+    }
+}
+
+/* How many of `extent` make a multiple of `power`, a power of two. */
+static uint64_t repeats(uint64_t extent, uint64_t power) {
+    return power / min_u64(extent & (~extent + 1), power);
+}
+
+/* Tries tiles of several shapes. */
+static void try_division(struct wide_tiling *tiling, const struct division *division) {
+    const struct axes *axes = tiling->axes;
+    const uint64_t item = axes->item, sector = SECTOR / item;
+    const uint64_t all_rows = division->rows.extent, all_columns = division->columns.extent;
+    if (!division->rows.count || !division->columns.count)
+        return;
+    find_alignment(tiling, division);
+    const uint64_t unit = tiling->vectors ? sector : 1; /* of columns */
+    /* Columns that adjoin in the input */
+    tiling->run = axes->extent[division->columns.axis[0]];
+    for (unsigned k = 1; k < division->columns.count; k++) {
+        if (axes->in[division->columns.axis[k]] != tiling->run)
+            break;
+        tiling->run *= axes->extent[division->columns.axis[k]];
+    }
+    const bool words = item == WORD && !tiling->vectors;
+    if (division->whole) {
+        const uint64_t items = (words ? fixed(words_bytes) : fixed(whole_bytes)) / item;
+        const uint64_t line = repeats(all_rows * item, CACHE_LINE);
+        const uint64_t columns =
+            even_part(all_columns, items / all_rows, line % unit ? line * unit : line);
+        if (all_rows * item >= (item == VECTOR ? SECTOR : fixed(whole_least)))
+            consider(tiling, division, all_rows, min_u64(columns, all_columns), 0);
+        return;
+    }
+    for (uint64_t bytes = 128; bytes <= 512; bytes *= 2) {
+        const uint64_t columns = min_u64(even_part(all_columns, bytes / item, unit), all_columns);
+        /* Tiles of few columns are tall. */
+        const uint64_t most = (words ? fixed(words_bytes) : fixed(wide_bytes)) /
+                              ((pitch_of(columns, item) + 1) * item + entry_bytes(division));
+        const uint64_t rows = even_part(all_rows, most, 2 * sector);
+        consider(tiling, division, min_u64(rows, all_rows), columns, 0);
+        if (rows < all_rows && !tiling->aligned_out)
+            consider(tiling, division, even_part(all_rows + sector - 1, most, 2 * sector), columns,
+                     sector);
+    }
+}
+
+static void find_tiles(struct wide_tiling *tiling) {
+    const struct axes *axes = tiling->axes;
+    const struct chain *output = &tiling->inside_output, *input = &tiling->inside_input;
+    struct division division = {.whole = true, .rows = *output};
+    tiling->cost = UINT64_MAX;
+    append_until(&division.columns, axes, &tiling->columns_of_output, NULL,
+                 ceil_div(fixed(whole_bytes), output->extent * axes->item));
+    try_division(tiling, &division);
+    division.whole = false;
+    /* Axes that adjoin on both sides are rows, or columns; or rows until those are long enough. */
+    append_until(&division.columns, axes, input, output, UINT64_MAX);
+    try_division(tiling, &division);
+    if (division.columns.count == input->count)
+        return;
+    division.columns = *input;
+    append_until(&division.rows, axes, output, input, UINT64_MAX);
+    try_division(tiling, &division);
+    append_until(&division.rows, axes, output, NULL, ceil_div(fixed(wide_run), axes->item));
+    append_until(&division.columns, axes, input, &division.rows, UINT64_MAX);
+    try_division(tiling, &division);
+    append_until(&division.columns, axes, input, NULL, ceil_div(fixed(wide_run), axes->item));
+    append_until(&division.rows, axes, output, &division.columns, UINT64_MAX);
+    try_division(tiling, &division);
+}
+
+static void list_axes(const struct axes *axes, const struct chain *chain, uint32_t *count,
+                      struct transpose_axis **next) {
+    for (unsigned k = 0; k < chain->count; k++) {
+        const unsigned axis = chain->axis[k];
+        *(*next)++ = (struct transpose_axis){axes->extent[axis], axes->in[axis], axes->out[axis]};
+    }
+    *count = chain->count;
+}
+
+/* ceil(2^32 / n), by which the device divides; 0 for 1. */
+static uint32_t magic(uint64_t n) { return n > 1 ? (uint32_t)((UINT32_MAX + n) / n) : 0; }
+
+static void fill_plan(const struct wide_tiling *tiling, struct transpose_plan *plan) {
+    const struct axes *axes = tiling->axes;
+    const struct division *division = &tiling->best;
+    const bool vectors = tiling->loads_vectors;
+    const uint64_t item = axes->item, vector = VECTOR / item, rows = tiling->tile_rows;
+    const uint64_t columns = tiling->tile_columns, lead = tiling->lead;
+    /* Lanes gather adjacent vectors of a column, which are an odd number of words apart; or 8 of 4
+     * columns, whose banks are then those of 4 adjacent words each. */
+    const bool odd = division->whole && !vectors && vector > 1;
+    const uint64_t pitch = odd ? columns : pitch_of(columns, item);
+    const uint64_t pad = odd ? 1 : vector;
+    *plan = (struct transpose_plan){
+        .shape = TRANSPOSE_WIDE,
+        .items = axes->items,
+        .reach = axes->reach,
+        .rows = division->rows.extent,
+        .columns = division->columns.extent,
+        .in_pitch = axes->in[division->rows.axis[0]],
+        .out_pitch = axes->out[division->columns.axis[0]],
+        .loads = vectors ? TRANSPOSE_LOADS_VECTORS : TRANSPOSE_LOADS_CUT,
+        .load_magic = magic(columns / (vectors ? vector : 1)),
+        .store_magic = division->whole ? magic(rows) : 0,
+        .table_bytes = (uint32_t)round_up((rows + lead) * entry_bytes(division), VECTOR),
+        .tile_bytes =
+            (uint32_t)(((rows + lead) * pitch + (rows + lead) / vector * pad + columns) * item),
+        .pad = (uint32_t)pad,
+        .tile_rows = (uint32_t)rows,
+        .tile_columns = (uint32_t)columns,
+        .whole = division->whole,
+        .lead = (uint32_t)lead,
+        .tile_pitch = (uint32_t)pitch,
+    };
+    /* Blocks with a lead begin up to a sector earlier. */
+    plan->all_row_tiles = (uint32_t)ceil_div(plan->rows + (lead ? SECTOR / item - 1 : 0), rows);
+    plan->column_tiles = (uint32_t)ceil_div(plan->columns, columns);
+    struct transpose_axis *next = plan->axes;
+    for (unsigned position = axes->count; position-- > 0;) {
+        const unsigned axis = axes->output[position];
+        if (!has(&division->rows, axis) && !has(&division->columns, axis)) {
+            *next++ = (struct transpose_axis){axes->extent[axis], axes->in[axis], axes->out[axis]};
+            plan->grid_axes++;
+        }
+    }
+    list_axes(axes, &division->rows, &plan->load_axes, &next);
+    list_axes(axes, &division->columns, &plan->run_axes, &next);
+}
+
+void ops_transpose_wide(const struct axes *axes, const uint64_t *arrays,
+                        struct transpose_plan *plan) {
+    struct wide_tiling tiling = {.axes = axes, .addresses = {arrays[0], arrays[1]}};
+    list_chains(&tiling);
+    find_tiles(&tiling);
+    fill_plan(&tiling, plan);
+}
