@@ -241,7 +241,8 @@ static void try_patches(const struct machine *machine, const struct matmul_plan 
     const double waits = rounds_of(machine, (double)way.blocks, resident) *
                          (ops_fixed(matmul, patch_cycles) + stores +
                           layers * (greater(latency, layer) + ops_fixed(matmul, layer_cycles)));
-    way.cost = greater(greater(busy, waits), memory_cost(machine, plan)) + join_cost(machine, plan);
+    const double memory = ops_fixed(matmul, patch_memory) / 100.0 * memory_cost(machine, plan);
+    way.cost = greater(greater(busy, waits), memory) + join_cost(machine, plan);
     if (way.shared_bytes > machine->shared_most)
         way.cost = INFINITY; /* if no shape fits, the launch is refused, with both sizes */
     keep_cheaper(best, &way);
