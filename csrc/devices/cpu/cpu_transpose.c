@@ -42,7 +42,7 @@ enum {
     APART_BYTES = 1 << 20, /* if the array is not in the second-level cache */
     FLAT_WIDE = 4 * WIDE,  /* of input rows that are turned at a time without a buffer */
     SETS_BYTES = 4096,     /* between addresses that share a set of the first-level cache, */
-    SET_LINES = 8,         /* and the lines of a set, at least */
+    SET_LINES = 12,        /* and as many lines of a set as are stored without loss */
     FAR_BYTES = 1 << 22,   /* of a matrix from which on elements of 16 bytes go column by column */
 };
 
