@@ -209,6 +209,18 @@ def test_a_row_of_a_product_is_held_to_its_own_rounding(monkeypatch):
     assert 0 < found <= oracle.CHECKED_ROWS
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_wide_product_of_few_terms_passes_its_check(seed):
+    """The check's own sums of 15,511 elements round more than the product does."""
+    rng = np.random.default_rng(seed)
+    a = oracle.draw(46, np.dtype("f8"), rng).reshape(23, 2)
+    b = oracle.draw(31_022, np.dtype("f8"), rng).reshape(2, 15_511)
+    check, right = oracle.product(a, b), a @ b
+    assert check(right) == ""
+    right[7, 15_000] += 1e-8
+    assert "wrong items" in check(right)
+
+
 @pytest.mark.parametrize("name", (*workloads.DTYPES, "complex128"))
 def test_random_data_does_not_depend_on_earlier_draws(name, monkeypatch):
     if name == "bfloat16":
