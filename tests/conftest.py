@@ -158,6 +158,20 @@ def kinds():
     return [on(kind, kind, id=kind) for kind in KINDS]
 
 
+def strided(host, device):
+    """Return a device array with a host array's strides, and the owner of its memory."""
+    from gpuopt.arrays.device_array import DeviceArray
+
+    whole = host
+    while whole.base is not None:
+        whole = whole.base
+    holder = gpuopt.asarray(whole, device)
+    begin = host.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    made, view = DeviceArray.__new__(DeviceArray), holder._view
+    made._view = view.replace(address=view.address + begin, shape=host.shape, strides=host.strides)
+    return made, holder
+
+
 def rungs_of(kind, historical=False, family="reduce"):
     """Return a family's rungs that a kind of device runs."""
     return [

@@ -380,7 +380,8 @@ def resident_plan(
         view = every[number]
         straight = not nbytes or is_run(view.shape, view.strides, view.dtype.itemsize)
         if nbytes and (carrier is not None or not (straight or with_gaps)):
-            before.append(copy_step(layout_of(view), carrier or view.dtype, len(inputs)))
+            wanted = view.dtype if carrier is None else carrier
+            before.append(copy_step(layout_of(view), wanted, len(inputs)))
         same = in_place and straight and view.shape == call.shape
         inputs.append((places[names[number]], 0, nbytes, reach_of(view, in_place=same)))
     if any(isinstance(each, np.ndarray) for each in call.inputs):

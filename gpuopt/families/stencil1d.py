@@ -265,11 +265,15 @@ def _resident(
     views, steps = {"a": a}, strides_of(a)
     shape = tuple(a.shape[k] for k in there)
     moved = {"a": a.replace(shape=shape, strides=tuple(steps[k] for k in there))}
-    items = {"a": moved["a"].replace(dtype=carrier or a.dtype)}
+    dtype = a.dtype if carrier is None else carrier
+    items = {"a": moved["a"].replace(dtype=dtype)}
     call = device_calls.described(stencil1d_problem, items, radius, weights, mode, cval, origin)
-    # A converted array is in C order.
-    read = a if carrier is None else a.replace(dtype=carrier, strides=None, address=0)
-    found = _layout(read, axis, call.numbers) if variant is None else None
+    # Read in place, or after a pass that brings it into C order.
+    copied = a.replace(dtype=dtype, strides=None, address=0)
+    with_gaps = (
+        None if variant is not None or carrier is not None else _layout(a, axis, call.numbers)
+    )
+    found = with_gaps or (_layout(copied, axis, call.numbers) if variant is None else None)
     if found is not None:
         rows, *layout = found
         made = tuple(call.shape[k] for k in returned)
@@ -283,7 +287,7 @@ def _resident(
         how = (variant, block)
         return device_calls.resident_plan(
             call, views, places, out, dtype=result, how=how, back=back,
-            with_gaps=found is not None, carrier=carrier,
+            with_gaps=with_gaps is not None, carrier=carrier,
         )  # fmt: skip
     except _core.DeviceError:  # while a stream is captured nothing is allocated
         return None

@@ -16,7 +16,7 @@ from gpuopt.arrays.inout import NUMBERS, Problem, apart, check_out
 from gpuopt.arrays.libraries import View, check_device, quick_view, view_of
 from gpuopt.families import device_calls, engines
 from gpuopt.families.device_axes import broadcast_strides, compact, in_c_order, strides_of
-from gpuopt.families.device_calls import asarray, reach_of, there_plan
+from gpuopt.families.device_calls import Layout, Step, asarray, copy_step, reach_of, there_plan
 from gpuopt.families.plans import kernel_plan, run, weak_numbers
 from gpuopt.util.float_state import in_default_float_state
 from gpuopt.util.literals import DeviceName, VectorRung
@@ -370,6 +370,41 @@ def _planned_vector(
 _STRIDED = (None, 8, "strided")  # variants that read any layout on a device
 
 
+_ACROSS = 1 << 20  # elements of an operand that is brought into the result's order first
+_SECTOR = 32  # bytes: adjacent threads that read elements farther apart read a sector for each
+
+
+def _bring(
+    shape: tuple[int, ...], every: list[Any], made: tuple[int, ...], dtype: np.dtype
+) -> list[Step]:
+    """Return passes that bring operands which are read across their rows into the result's order.
+
+    Elements of 8 bytes are read in place (TUNING.md V8). `every` receives the new strides.
+    """
+    passes: list[Step] = []
+    order = sorted((k for k, n in enumerate(shape) if n > 1), key=lambda k: -made[k])
+    if dtype.itemsize > 4 or not 2 <= len(order) <= _AXES:
+        return passes
+    for k, steps in enumerate(every):
+        extents = tuple(shape[axis] if steps[axis] else 1 for axis in order)
+        across = steps[order[-1]] > _SECTOR and dtype.itemsize in steps and min(steps) >= 0
+        if across and math.prod(extents) >= _ACROSS:
+            layout = extents, tuple(steps[axis] for axis in order), dtype
+            passes.append(copy_step(layout, dtype, k))
+            copied = dict(zip(order, in_c_order(extents, dtype), strict=True))
+            every[k] = tuple(copied[axis] if step else 0 for axis, step in enumerate(steps))
+    return passes
+
+
+def _read(argument: int, each: Any, result: Layout) -> tuple[Any, ...]:
+    """Return an operand of a sum on a device as an input of its plan."""
+    shape, strides, dtype = result
+    if not isinstance(each, View):
+        return argument, name_of(dtype)
+    own = (each.shape, strides_of(each)) == (shape, strides)
+    return argument, 0, math.prod(each.shape) * dtype.itemsize, reach_of(each, in_place=own)
+
+
 def _receives(out: View, shape: tuple[int, ...], like: View) -> bool:
     """Return whether a kernel may write a sum there: no two elements share memory."""
     fits = (out.shape, out.dtype, out.device) == (shape, like.dtype, like.device)
@@ -424,6 +459,7 @@ def _there(
         return None
     by_view = {id(view): each for view, each in zip(views, steps, strict=True)}
     every = [by_view.get(id(each), (0,) * len(shape)) for each in operands]
+    before = [] if variant is not None else _bring(shape, every, made, dtype)
     axes = _axes(shape, item, *every, made)
     straight = not numbers and axes in ([], [(n, 1, 1, 1)])
     if len(axes) > _AXES or not (straight or variant in _STRIDED):
@@ -432,21 +468,16 @@ def _there(
     if not straight:
         settings += [len(axes), *(number % 2**64 for axis in axes for number in axis)]
     at = 0 if factor is None else 1  # the first operand among the arguments
-
-    def read(argument: int, each: Any) -> tuple[Any, ...]:
-        if not isinstance(each, View):
-            return argument, name
-        own = (each.shape, strides_of(each)) == (shape, made)
-        return argument, 0, math.prod(each.shape) * item, reach_of(each, in_place=own)
-
+    result = shape, made, dtype
     return there_plan(
         first.device,
         _head(family, name),
         tuple(settings),
-        tuple(read(at + k, each) for k, each in enumerate(operands)),
-        (n * item, reach_of((shape, made, dtype)), _in_order(order, shape), dtype),
+        tuple(_read(at + k, each, result) for k, each in enumerate(operands)),
+        (n * item, reach_of(result), _in_order(order, shape), dtype),
         out=-1 if out is None else at + 3,
         back=_inverse(order),
+        before=before,
         factor=-1 if factor is None else 0,
         factor_dtype=name,
         how=(variant, block),
@@ -586,7 +617,8 @@ def add(
     -----
     Rung 7 loads and stores 16 bytes per instruction if x, y and the result have the same offset
     from a multiple of 16 bytes, else single elements. Rung 8 stores 16 bytes where the result is
-    one aligned run, and loads them from operands that are adjacent and aligned there.
+    one aligned run, and loads them from operands that are adjacent and aligned there; rows of
+    elements of 1 and 2 bytes that begin anywhere are read by words of 4 bytes.
 
     Source: deck D1 (Introduction to GPU computing and CUDA, NVIDIA), vector addition; rung 7's
     loads of float4, deck D2 (CUDA Deep Dive, Georgia Tech 2013).

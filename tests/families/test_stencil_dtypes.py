@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import kinds
+from conftest import kinds, strided
 
 import gpuopt
 from gpuopt.families.stencil_dtypes import CARRIED
@@ -65,6 +65,23 @@ def test_bools_any_and_halves_are_rounded_once(device, rng):
     want = gpuopt.stencil1d(half.astype(np.float64), 2, device="cpu")
     assert got.dtype == np.float16
     np.testing.assert_allclose(got, want, rtol=2**-11 + 2**-20, atol=1e-7)
+
+
+@pytest.mark.parametrize("device", kinds()[1:])
+def test_strided_arrays_along_any_axis(device, rng):
+    """Read in place, copied or converted by a pass, or with the axis moved to the end."""
+    for case in range(60):
+        name = ("float32", "int8", "float64", "uint32", "float16", "int32")[case % 6]
+        shape = tuple(rng.integers(2, 20, rng.integers(1, 4)))
+        order, step = rng.permutation(len(shape)), (1, 2)[case // 6 % 2]
+        whole = rng.integers(0, 3, [step * shape[k] for k in order]).astype(name)
+        x = whole.transpose(np.argsort(order))[(slice(None, None, step),) * len(shape)]
+        axis, radius = int(rng.integers(len(shape))), int(rng.integers(0, 5))
+        call = {"radius": radius, "axis": axis, "mode": ("wrap", "nearest", "constant")[case % 3]}
+        there, holder = strided(x, device)
+        got, want = gpuopt.stencil1d(there, **call), gpuopt.stencil1d(x, device="cpu", **call)
+        np.testing.assert_array_equal(got.get(), want, str((name, x.strides, call)))
+        del holder
 
 
 def test_unsigned_integers_wrap_and_keep_all_bits():

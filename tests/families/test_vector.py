@@ -5,7 +5,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from conftest import KINDS, blocks_of, device_rungs, kinds, on
+from conftest import KINDS, blocks_of, device_rungs, kinds, on, strided
 
 import gpuopt
 from gpuopt import _core
@@ -173,6 +173,30 @@ def test_result_has_numpys_order_in_memory(device, rng):
         for got in found:
             np.testing.assert_array_equal(got, want)
             assert steps_of(got) == steps_of(np.asarray(want)), (x.strides, y.strides)
+
+
+@pytest.mark.parametrize("device", kinds()[1:])
+def test_operands_in_other_orders_are_brought_into_the_results(device, rng, monkeypatch):
+    brought, real = [], vectors._bring
+
+    def counted(*arguments):
+        passes = real(*arguments)
+        brought.append(len(passes))
+        return passes
+
+    monkeypatch.setattr(vectors, "_ACROSS", 64)
+    monkeypatch.setattr(vectors, "_bring", counted)
+    for case in range(120):
+        shape = tuple(rng.integers(1, 20, rng.integers(1, 5)))
+        dtype = ("int8", "float16", "int32", "float32", "float64")[case % 5]
+        x, y = (any_layout(rng, dtype, shape) for _ in range(2))
+        (left, *_), (right, *_) = held = [strided(each, device) for each in (x, y)]
+        np.testing.assert_array_equal(gpuopt.add(left, right).get(), x + y)
+        out = gpuopt.empty(np.shape(x + y), dtype, device)
+        assert gpuopt.add(right, left, out=out) is out
+        np.testing.assert_array_equal(out.get(), x + y)
+        del held
+    assert 10 < sum(count > 0 for count in brought) < len(brought)
 
 
 def steps_of(array):
