@@ -289,13 +289,15 @@ static bool loads_words(const struct axes *axes, const struct transpose_plan *wi
     return axes->item == WORD && wide->loads != TRANSPOSE_LOADS_VECTORS;
 }
 
-/* Whether tiles of a matrix are better than wide ones (TUNING.md T25). */
-static bool is_matrix_better(const struct axes *axes, const struct transpose_plan *matrix,
-                             const struct transpose_plan *wide) {
+/* Whether tiles of a matrix are better than any wide ones, or than these (TUNING.md T25). */
+static bool is_matrix_best(const struct axes *axes, const struct transpose_plan *matrix) {
+    return matrix->shape == TRANSPOSE_ALIGNED ||
+           (axes->item == WORD && matrix->rows * axes->item >= fixed(whole_most));
+}
+static bool is_matrix_better(const struct axes *axes, const struct transpose_plan *wide) {
     const bool few_rows = wide->whole && wide->load_axes == 1 && wide->run_axes == 1 &&
-                          wide->rows * axes->item < fixed(whole_most) &&
                           (!loads_words(axes, wide) || wide->columns >= fixed(many_columns));
-    return matrix->shape == TRANSPOSE_ALIGNED || (axes->item == WORD && !few_rows);
+    return axes->item == WORD && !few_rows;
 }
 
 /* Whether wide tiles are better than packed ones (TUNING.md T25). */
@@ -345,10 +347,10 @@ static uint64_t choose_tiles(const struct ops_queue *queue, const struct axes *a
                              const uint64_t *arrays, struct transpose_plan *plan, uint64_t blocks) {
     struct transpose_plan wide = {.grid_axes = 0}, packed;
     uint64_t wide_blocks = 0;
-    if (axes->item >= WORD && !moves_rows(axes)) {
+    if (axes->item >= WORD && !moves_rows(axes) && !(blocks && is_matrix_best(axes, plan))) {
         ops_transpose_wide(axes, arrays, &wide);
         wide_blocks = order_tiles(queue, axes->item, arrays[0], &wide);
-        blocks = is_matrix_better(axes, plan, &wide) ? blocks : 0;
+        blocks = is_matrix_better(axes, &wide) ? blocks : 0;
     }
     if (!(wide_blocks && is_wide_better(axes, &wide)) && (!blocks || are_short_rows(axes)) &&
         ops_transpose_pack(axes, arrays, queue->info.multiprocessors, &packed)) {
