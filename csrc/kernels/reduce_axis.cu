@@ -25,9 +25,9 @@
     SIGNATURE(sum, bfloat16, float64, sum_float16, BFLOATS)   \
     SIGNATURE(sum, float32, float64, sum_float32, FLOATS)     \
     SIGNATURE(sum, float64, float64, sum_float64, FLOATS)     \
-    SIGNATURE(prod, int64, int64, prod_int64, INTEGERS)       \
-    SIGNATURE(prod, float32, float64, prod_float32, FLOATS)   \
-    SIGNATURE(prod, float64, float64, prod_float64, FLOATS)   \
+    SIGNATURE(prod, int64, int64, sum_int64, PRODUCTS)        \
+    SIGNATURE(prod, float32, float64, sum_float32, PRODUCTS)  \
+    SIGNATURE(prod, float64, float64, sum_float64, PRODUCTS)  \
     SIGNATURE(min, int8, int8, least_int8, INTEGERS)          \
     SIGNATURE(min, int16, int16, least_int16, INTEGERS)       \
     SIGNATURE(min, int32, int32, least_int32, INTEGERS)       \
@@ -79,6 +79,7 @@ __device__ void add_vectors(const Op &op, Mine &mine, const In *first, Step step
         return reinterpret_cast<const uint4 *>(at + int64(step) * k);
     };
     const auto is_there = [&](unsigned k) { return left > int(k * apart); };
+    const uint4 absent = neutral_items<In>(op).vector();
 #pragma unroll 1
     for (; left > 0; position += AT_ONCE) {
         vec<In> loaded[AT_ONCE];
@@ -87,13 +88,13 @@ __device__ void add_vectors(const Op &op, Mine &mine, const In *first, Step step
         if (left > int((AT_ONCE - 1) * apart))
             load_every(loaded, streamed, from);
         else if (FEW == AT_ONCE || left > int(FEW * apart))
-            load_some(loaded, streamed, is_there, from);
+            load_some(loaded, streamed, absent, is_there, from);
         else { // half the loads, for columns of a few rows
             vec<In> few[FEW];
-            load_some(few, streamed, is_there, from);
+            load_some(few, streamed, absent, is_there, from);
 #pragma unroll
             for (unsigned k = 0; k < AT_ONCE; k++)
-                loaded[k].words = k < FEW ? few[k].words : uint4{0, 0, 0, 0};
+                loaded[k].words = k < FEW ? few[k].words : absent;
         }
         which.pick(loaded);
         mine.template add<false>(op, loaded, position, apart, unsigned(left));
@@ -101,15 +102,6 @@ __device__ void add_vectors(const Op &op, Mine &mine, const In *first, Step step
         left -= int(AT_ONCE * apart);
     }
 }
-template <unsigned AT_ONCE, class Op, class In, class Mine, class Step, class Items>
-__device__ void add_all_vectors(const Op &op, Mine &mine, const In *at, Step step, int left,
-                                unsigned apart, bool streamed, const Items &which) {
-    add_finite(op, mine, [&](auto &to) {
-        add_vectors<is_slow<decltype(to)> ? 1 : AT_ONCE>(op, to, at, step, left, apart, streamed,
-                                                         which);
-    });
-}
-
 // Line `number`: a row, or a chunk of one; `every` is the step between its elements.
 template <class In>
 __device__ line<In> line_of(const In *in, const work &w, uint64 number, unsigned every) {
@@ -154,8 +146,8 @@ __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
         const Items which(op, every, behind(first));
         if (left > 0 && which.any()) {
             along<Op, In> mine(op);
-            add_all_vectors<AT_ONCE>(op, mine, row.items + first, apart * 16, left, apart,
-                                     w.streamed, which);
+            add_vectors<AT_ONCE>(op, mine, row.items + first, apart * 16, left, apart, w.streamed,
+                                 which);
             part = mine.folded(op, {int64(first), int64(apart * count)});
         }
     }
@@ -170,12 +162,12 @@ __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
         items[0] = row.items[x];
     if (is_behind)
         items[1] = row.items[end];
-    op.by_order([&](const auto &one) {
+    Row::by_order(op, [&](const auto &one) {
         const auto join = [&](Part a, Part b) { return Row::join(one, a, b); };
         if (is_before)
-            part = join(part, Row::single(one, items[0], x));
+            part = join(part, Row::single(op, items[0], x));
         if (is_behind)
-            part = join(part, Row::single(one, items[1], end));
+            part = join(part, Row::single(op, items[1], end));
         part = side == BLOCK ? block_tree(shared_memory<Part>(), part, Row::nothing(op), join)
                              : group_tree(part, side, join);
     });
@@ -190,11 +182,7 @@ __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
     const uint64 o = blockIdx.x / splits; // if a block has one chunk
     if (!w.tickets || !ends_last(w.tickets + o, splits))
         return;
-    auto value = op.identity();
-#pragma unroll 1
-    for (unsigned split = threadIdx.x; split < splits; split += BLOCK)
-        value = op.apply(value, load_partial(op, w, o * splits + split));
-    value = block_value(op, value);
+    const auto value = block_value(op, join_chunks<1>(op, w, o * splits, 1, threadIdx.x, BLOCK));
     if (threadIdx.x == 0)
         storing<Op>::store(op, w, out, o, value);
 }
@@ -230,8 +218,8 @@ __device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
     Mine mine(op);
     if (own < slabs && first + own < w.outer) {
         const slab_of<In> slab(in, first + own, size);
-        add_all_vectors<4>(op, mine, slab.items + slab.before + x * count, side * 16,
-                           int(slab.vectors - x), side, w.streamed, every_item<In>());
+        add_vectors<4>(op, mine, slab.items + slab.before + x * count, side * 16,
+                       int(slab.vectors - x), side, w.streamed, every_item<In>());
     }
     Part *shared = shared_memory<Part>();
 #pragma unroll
@@ -302,8 +290,9 @@ __device__ void add_unaligned(const Op &op, Mine &mine, const In *at, int64 step
             add_part(turn ? rows - 1 : 0);
 }
 
-// Reduces a block's results, each of `parts` parts: get(op, value, part, result) adds one,
-// put(result, value) stores. If results are few, several threads take parts of each.
+// Reduces a block's results, each of `parts` parts: get(result, helper, helpers) joins every
+// helpers-th part from `helper` on, put(result, value) stores. If results are few, several threads
+// take parts of each.
 template <class Op, class Get, class Put>
 __device__ void combine_parts(const Op &op, unsigned results, unsigned parts, const Get &get,
                               const Put &put) {
@@ -319,17 +308,14 @@ __device__ void combine_parts(const Op &op, unsigned results, unsigned parts, co
         const unsigned result = base + threadIdx.x - helper * results;
         const bool there = helper < helpers && result < results;
         Acc value = op.identity();
-        op.by_order([&](const auto &one) {
-#pragma unroll 1
-            for (unsigned part = helper; there && part < parts; part += helpers)
-                value = get(one, value, part, result);
-        });
+        if (there)
+            value = get(result, helper, helpers);
         if (helpers > 1) {
             __syncthreads(); // the parts may share memory with the sums
             if (there)
                 sums[threadIdx.x] = value;
+            value = strided_value(op, sums, value, helper, helpers, results);
         }
-        value = strided_value(op, sums, value, helper, helpers, results);
         if (there && helper == 0)
             put(result, value);
     }
@@ -388,12 +374,8 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
         lowest = reinterpret_cast<uint64>(in);
         highest = reinterpret_cast<uint64>(in + end);
     }
-    add_finite(op, mine, [&](auto &to) {
-        add_unaligned<is_slow<decltype(to)> ? 1
-                      : few                 ? 8
-                            : 4>(op, to, rows + from, bytes, left, high, w.streamed, lowest,
-                                 highest);
-    });
+    add_unaligned<few ? 8 : 4>(op, mine, rows + from, bytes, left, high, w.streamed, lowest,
+                               highest);
     if (whole_vectors) {
         Acc results[COUNT];
 #pragma unroll
@@ -420,40 +402,39 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
             }
             return;
         }
-    constexpr unsigned AT_ONCE = 8;
-    // First the block's rows; then, in the last block, the chunks, AT_ONCE at a time.
-    unsigned of_chunks = 0;
-    const auto add_part = [&](const auto &one, Acc value, unsigned part, unsigned result) {
-        if (of_chunks) {
-            Acc some[AT_ONCE];
-            const unsigned parts = splits - part * AT_ONCE;
-            const uint64 at = (uint64(o) * splits + part * AT_ONCE) * w.inner + begin + result;
-#pragma unroll
-            for (unsigned k = 0; k < AT_ONCE; k++)
-                some[k] = k < parts ? load_partial(op, w, at + k * w.inner) : op.identity();
-#pragma unroll
-            for (unsigned k = 0; k < AT_ONCE; k++)
-                value = one.apply(value, some[k]);
+    const unsigned parts = n < high ? unsigned(n) : high;
+    op.by_order([&](const auto &one) {
+        const auto load = [&](unsigned result, unsigned part) {
+            const unsigned at = result * every + (aligned ? 0 : phase_of(part));
+            return Mine::whole(op, shared[slot_of(part, at / COUNT, at % COUNT)],
+                               {int64(first + part), int64(high)});
+        };
+        const auto join_rows = [&](unsigned result, unsigned part, unsigned apart) {
+            Acc value = load(result, part);
+#pragma unroll 1
+            for (part += apart; part < parts; part += apart)
+                value = one.apply(value, load(result, part));
             return value;
-        }
-        const unsigned at = result * every + (aligned ? 0 : phase_of(part));
-        const Part found = shared[slot_of(part, at / COUNT, at % COUNT)];
-        return one.apply(value, Mine::whole(op, found, {int64(first + part), int64(high)}));
-    };
-    unsigned parts = n < high ? unsigned(n) : high;
-    for (;;) {
-        combine_parts(op, results, parts, add_part, [&](unsigned result, Acc value) {
-            const uint64 at = (of_chunks ? o : above) * w.inner + begin + result;
-            if (w.partials && !of_chunks)
+        };
+        combine_parts(one, results, parts, join_rows, [&](unsigned result, Acc value) {
+            const uint64 at = above * w.inner + begin + result;
+            if (w.partials)
                 store_partial(op, w, at, value);
             else
                 storing<Op>::store(op, w, out, at, value);
         });
-        if (of_chunks || !w.tickets || !ends_last(w.tickets + o * tiles + tile, splits))
-            return;
-        of_chunks = opaque_copy(1);
-        parts = (splits + AT_ONCE - 1) / AT_ONCE;
-    }
+    });
+    if (!w.tickets || !ends_last(w.tickets + o * tiles + tile, splits))
+        return;
+    const uint64 chunks = uint64(o) * splits * w.inner + begin;
+    combine_parts(
+        op, results, splits,
+        [&](unsigned result, unsigned part, unsigned apart) {
+            return join_chunks<8>(op, w, chunks + result, w.inner, part, apart);
+        },
+        [&](unsigned result, Acc value) {
+            storing<Op>::store(op, w, out, o * w.inner + begin + result, value);
+        });
 }
 
 template <class Op, class In> __device__ void reduce_axis(const In *in, void *out, const work &w) {
@@ -548,9 +529,6 @@ KERNEL_AXIS(sum_int64, op_sum, int64)
 KERNEL_AXIS(sum_float16, op_float_sum, int16_t)
 KERNEL_AXIS(sum_float32, op_float_sum, float32)
 KERNEL_AXIS(sum_float64, op_float_sum, int64)
-KERNEL_AXIS(prod_int64, op_prod, int64)
-KERNEL_AXIS(prod_float32, op_prod, float32)
-KERNEL_AXIS(prod_float64, op_prod, float64)
 KERNEL_AXIS(least_int8, op_least, int8_t)
 KERNEL_AXIS(least_int16, op_least, int16_t)
 KERNEL_AXIS(least_int32, op_least, int32)

@@ -40,5 +40,14 @@ enum axis_shape {
 };
 
 /* How a kernel reads or combines elements, of those that serve several kinds: integers; float16,
- * bfloat16; float32 or float64; bits (`or`, `xor`); whether they are nonzero. */
-enum axis_kind { AXIS_INTEGERS, AXIS_HALVES, AXIS_BFLOATS, AXIS_FLOATS, AXIS_BITS, AXIS_TRUTHS };
+ * bfloat16; float32 or float64; bits (`or`, `xor`); whether they are nonzero; factors
+ * of a product. */
+enum axis_kind {
+    AXIS_INTEGERS,
+    AXIS_HALVES,
+    AXIS_BFLOATS,
+    AXIS_FLOATS,
+    AXIS_BITS,
+    AXIS_TRUTHS,
+    AXIS_PRODUCTS
+};

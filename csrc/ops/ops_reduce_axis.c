@@ -72,10 +72,9 @@ static uint64_t gcd(uint64_t a, uint64_t b) {
     return a;
 }
 
-/* Bytes of a value in shared memory: at least a word. */
+/* Bytes of a value in shared memory. */
 static size_t value_size(const struct task *task) {
-    return task->argmin ? GPUOPT_ITEM_MAX
-                        : max_u64(dtype_size(task->signature->accumulator), sizeof(uint32_t));
+    return task->argmin ? GPUOPT_ITEM_MAX : dtype_size(task->signature->accumulator);
 }
 
 /* Whether it sums or counts bytes. */

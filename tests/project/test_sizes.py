@@ -64,7 +64,7 @@ LONG_FUNCTIONS = {
     "csrc/kernels/matmul/matmul_ring.cuh multiply_tiles": (65, PIPELINE),
     "csrc/kernels/reduce_axis.cu rows": (72, PIPELINE),
     "csrc/kernels/reduce_axis.cu narrow": (61, PIPELINE),
-    "csrc/kernels/reduce_axis.cu columns": (122, PIPELINE),
+    "csrc/kernels/reduce_axis.cu columns": (110, PIPELINE),
     "csrc/kernels/stencil1d/stencil1d_short_rows.cuh short_rows": (82, PIPELINE),
     "gpuopt/experiments/coalescing.py _probes": (70, TABLE),
     "tests/observe/blind_cases.py cases": (71, TABLE),

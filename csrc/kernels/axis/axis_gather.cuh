@@ -8,7 +8,7 @@
 
 namespace axis {
 
-// Loads an element while other loads are in flight, or returns zeros, as load_vector_if.
+// Loads an element while other loads are in flight, or returns `absent`, as load_if.
 #define LOAD_IF(type, constraint)                        \
     asm volatile("{ .reg .pred there;\n"                 \
                  "setp.ne.u32 there, %2, 0;\n"           \
@@ -19,21 +19,25 @@ template <class Word, class In> union item_word {
     Word word;
     In item;
 };
-template <class In> __device__ In load_item_if(bool there, const In *from) {
+template <class In> __device__ In load_item_if(bool there, const In *from, In absent) {
     if constexpr (sizeof(In) == 8) {
         item_word<uint64, In> u = {0};
+        u.item = absent;
         LOAD_IF("u64", "l");
         return u.item;
     } else if constexpr (sizeof(In) == 4) {
         item_word<uint32_t, In> u = {0};
+        u.item = absent;
         LOAD_IF("u32", "r");
         return u.item;
     } else if constexpr (sizeof(In) == 2) {
         item_word<uint16_t, In> u = {0};
+        u.item = absent;
         LOAD_IF("u16", "h");
         return u.item;
     } else {
         item_word<uint32_t, In> u = {0};
+        u.item = absent;
         LOAD_IF("u8", "r");
         return u.item;
     }
@@ -50,6 +54,7 @@ __device__ void add_gathered(const Op &op, typename Op::Acc (&values)[SIDE],
 #pragma unroll
     for (unsigned i = 0; i < SIDE; i++)
         mine[i] = lanes<Op, In, 1>(op);
+    const In absent = op.neutral();
     int left = int(n) - int(part);
     uint64 next = first + part;
     const int64 step = int64(apart) * w.stride;
@@ -70,10 +75,12 @@ __device__ void add_gathered(const Op &op, typename Op::Acc (&values)[SIDE],
 #pragma unroll
             for (unsigned k = 0; k < AT_ONCE; k++)
                 loaded[i][k].items[0] =
-                    load_item_if(from[i] && int(k * apart) < left, from[i] + offset[k]);
+                    load_item_if(from[i] && int(k * apart) < left, from[i] + offset[k], absent);
+        op.by_kind([&](const auto &one) {
 #pragma unroll
-        for (unsigned i = 0; i < SIDE; i++)
-            mine[i].template add<false>(op, loaded[i], position, apart, unsigned(left));
+            for (unsigned i = 0; i < SIDE; i++)
+                mine[i].template add<false>(one, loaded[i], position, apart, unsigned(left));
+        });
         next += AT_ONCE * apart;
         at += AT_ONCE * step;
         left -= int(AT_ONCE * apart);
@@ -95,31 +102,6 @@ __device__ typename Op::Acc add_indexed(const Op &op, const In *in, const work &
     for (uint64 k = part; k < n; k += apart) {
         const int64 at = w.offset(result) + int64(k) * w.stride;
         value = op.apply(value, op.load(in[at], w.in_index[at]));
-    }
-    return value;
-}
-
-// A thread's share of a result's partial ones: from chunk `part` on, `parts` apart.
-template <class Op>
-__device__ typename Op::Acc of_chunks(const Op &op, const work &w, uint64 result, unsigned part,
-                                      unsigned parts) {
-    constexpr unsigned AT_ONCE = 4;
-    const unsigned splits = unsigned(w.splits);
-    const uint64 results = w.outer * w.inner;
-    typename Op::Acc value = op.identity();
-#pragma unroll 1
-    for (unsigned s = part; s < splits; s += AT_ONCE * parts) {
-        typename Op::Acc some[AT_ONCE];
-#pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++)
-            some[k] = s + k * parts < splits
-                          ? load_partial(op, w, (s + k * parts) * results + result)
-                          : op.identity();
-        op.by_order([&](const auto &one) {
-#pragma unroll
-            for (unsigned k = 0; k < AT_ONCE; k++)
-                value = one.apply(value, some[k]);
-        });
     }
     return value;
 }
@@ -184,7 +166,7 @@ __device__ void gather(const Op &op, const In *in, void *out, const work &w) {
 #pragma unroll 1
     for (unsigned i = 0; i < SIDE; i++) {
         const uint64 r = begin + i * wide;
-        Acc value = r < results ? of_chunks(op, w, r, part, parts) : op.identity();
+        Acc value = r < results ? join_chunks<4>(op, w, r, results, part, parts) : op.identity();
         value = joined(value);
         if (part == 0 && r < results)
             storing<Op>::store(op, w, out, r, value);

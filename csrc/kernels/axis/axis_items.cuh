@@ -38,10 +38,11 @@ template <class In> __device__ uint32_t keys_of(const settings &s) {
 }
 
 // The kind of an operation's elements: a constant, or ANY_KIND: the one in its settings.
-constexpr unsigned ANY_KIND = ~0u;
+constexpr unsigned ANY_KIND = 9;
 template <unsigned Kind> struct of_kind {
     static constexpr unsigned KIND = Kind;
     settings s;
+    static constexpr bool REPEATS = false; // whether an element may count twice
     __device__ bool is(unsigned kind) const {
         return Kind == ANY_KIND ? s.kind == kind : Kind == kind;
     }
@@ -60,32 +61,44 @@ __device__ void with_kind(const settings &s, const F &f) {
         with_kind<Op, In, Others...>(s, f);
 }
 
-// Sums of integers, or the number of elements that are not 0 in the bits of the key. For sums the
-// key masks an element when it is widened: all bits for unsigned elements, -1 for signed ones.
+// Sums or products of integers, or the number of elements that are not 0 in the bits of the key.
+// For sums the key masks an element when it is widened: all bits for unsigned elements, -1 for
+// signed ones.
 template <class In, unsigned Kind = ANY_KIND> struct op_sum : of_kind<Kind> {
     using Acc = int64;
     using Raw = Acc;
-    static __device__ Acc identity() { return 0; }
+    __device__ bool multiplies() const { return sizeof(In) == 8 && this->is(AXIS_PRODUCTS); }
+    __device__ Acc identity() const { return this->multiplies(); }
     __device__ Acc load(In item, int64) const {
         return this->is(AXIS_TRUTHS) ? (item & In(this->s.key)) != 0 : int64(item) & this->s.key;
     }
-    __device__ Acc apply(Acc a, Acc b) const { return Acc(uint64(a) + uint64(b)); }
+    __device__ Acc apply(Acc a, Acc b) const {
+        return Acc(this->multiplies() ? uint64(a) * uint64(b) : uint64(a) + uint64(b));
+    }
     __device__ Raw raw(Acc a) const { return a; }
     __device__ Acc again(Raw raw) const { return raw; }
-    __device__ In neutral() const { return 0; }
+    __device__ In neutral() const { return In(identity()); }
     template <class F> __device__ void by_kind(const F &f) const {
         if constexpr (Kind != ANY_KIND)
             f(*this);
+        else if constexpr (sizeof(In) == 8)
+            with_kind<axis::op_sum, In, AXIS_INTEGERS, AXIS_PRODUCTS, AXIS_TRUTHS>(this->s, f);
         else
             with_kind<axis::op_sum, In, AXIS_INTEGERS, AXIS_TRUTHS>(this->s, f);
     }
-    template <class F> __device__ void by_order(const F &f) const { f(*this); }
+    template <class F> __device__ void by_order(const F &f) const {
+        if constexpr (Kind != ANY_KIND || sizeof(In) < 8)
+            f(*this);
+        else
+            with_kind<axis::op_sum, In, AXIS_PRODUCTS, AXIS_INTEGERS>(this->s, f);
+    }
 };
-// Sums in float64, also of 64-bit integers: signed if the key is -1.
+// Sums or products in float64; sums also of 64-bit integers: signed if the key is -1.
 template <class In, unsigned Kind = ANY_KIND> struct op_float_sum : of_kind<Kind> {
     using Acc = float64;
     using Raw = Acc;
-    static __device__ Acc identity() { return 0; }
+    __device__ bool multiplies() const { return sizeof(In) > 2 && this->is(AXIS_PRODUCTS); }
+    __device__ Acc identity() const { return this->multiplies() ? 1 : 0; }
     __device__ float32 widened(In item) const { // a 16-bit float
         const uint16_t bits = uint16_t(item);
         return this->is(AXIS_HALVES) ? ::widened(half{bits}) : ::widened(bfloat{bits});
@@ -95,43 +108,38 @@ template <class In, unsigned Kind = ANY_KIND> struct op_float_sum : of_kind<Kind
             return widened(item);
         else if constexpr (sizeof(In) == 4)
             return item;
-        else if (this->is(AXIS_FLOATS))
+        else if (!this->is(AXIS_INTEGERS))
             return __longlong_as_double(item);
         else
             return this->s.key == -1 ? float64(item) : float64(uint64(item));
     }
-    __device__ Acc apply(Acc a, Acc b) const { return a + b; }
+    __device__ Acc apply(Acc a, Acc b) const { return this->multiplies() ? a * b : a + b; }
     __device__ Raw raw(Acc a) const { return a; }
     __device__ Acc again(Raw raw) const { return raw; }
-    __device__ In neutral() const { return 0; }
+    __device__ In neutral() const {
+        if constexpr (sizeof(In) == 8)
+            return __double_as_longlong(identity());
+        else
+            return In(identity());
+    }
     template <class F> __device__ void by_kind(const F &f) const {
         if constexpr (Kind != ANY_KIND)
             f(*this);
         else if constexpr (sizeof(In) == 2)
             with_kind<axis::op_float_sum, In, AXIS_HALVES, AXIS_BFLOATS>(this->s, f);
         else if constexpr (sizeof(In) == 8)
-            with_kind<axis::op_float_sum, In, AXIS_FLOATS, AXIS_INTEGERS>(this->s, f);
+            with_kind<axis::op_float_sum, In, AXIS_FLOATS, AXIS_PRODUCTS, AXIS_INTEGERS>(this->s,
+                                                                                         f);
         else
-            with_kind<axis::op_float_sum, In, AXIS_FLOATS>(this->s, f);
+            with_kind<axis::op_float_sum, In, AXIS_FLOATS, AXIS_PRODUCTS>(this->s, f);
     }
-    template <class F> __device__ void by_order(const F &f) const { f(*this); }
-};
-template <class In, unsigned = ANY_KIND> struct op_prod : of_kind<AXIS_INTEGERS> {
-    using Acc = typename chosen<sizeof(In) == 4, float64, In>::type;
-    using Raw = Acc;
-    static __device__ Acc identity() { return 1; }
-    __device__ Acc load(In item, int64) const { return item; }
-    __device__ Acc apply(Acc a, Acc b) const {
-        using W = typename wrapping<Acc>::type;
-        return Acc(W(a) * W(b));
+    template <class F> __device__ void by_order(const F &f) const {
+        if constexpr (Kind != ANY_KIND || sizeof(In) == 2)
+            f(*this);
+        else
+            with_kind<axis::op_float_sum, In, AXIS_PRODUCTS, AXIS_FLOATS>(this->s, f);
     }
-    __device__ Raw raw(Acc a) const { return a; }
-    __device__ Acc again(Raw raw) const { return raw; }
-    __device__ In neutral() const { return 1; }
-    template <class F> __device__ void by_kind(const F &f) const { f(*this); }
-    template <class F> __device__ void by_order(const F &f) const { f(*this); }
 };
-
 using ::lesser;
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
 __device__ inline float32 lesser(float32 a, float32 b) {
@@ -223,33 +231,39 @@ template <class In, unsigned Kind> struct numbered : of_kind<Kind> {
     }
 };
 
-// Minima, and bitwise operations: `or`, or with mask 0 `xor`. Values are such numbers; those of
-// float64 are in another order.
+// Minima, and bitwise operations: `or`, or with mask 0 `xor`. Values are bits of elements, xor the
+// key; those of float64 are in another order.
 template <class In, unsigned Kind = ANY_KIND> struct op_least : numbered<In, Kind> {
-    using Acc = typename numbered<In, Kind>::V;
+    using Acc = In;
     using Raw = In;
-    __device__ Acc identity() const { return this->is(AXIS_BITS) ? 0 : value(this->largest()); }
-    __device__ Acc value(In bits) const {
-        if constexpr (sizeof(In) == 8)
-            if (this->floats())
-                return ordered_double(bits);
-        return this->number(bits);
+    using V = typename numbered<In, Kind>::V;
+    static constexpr bool REPEATS = Kind != ANY_KIND && Kind != AXIS_BITS;
+    __device__ bool reorders() const { return sizeof(In) == 8 && this->floats(); }
+    __device__ Acc identity() const {
+        return this->is(AXIS_BITS) ? 0 : reorders() ? In(INT64_MAX) : this->largest();
     }
-    __device__ Acc load(In item, int64) const { return value(this->keyed(item)); }
+    __device__ Acc load(In item, int64) const {
+        const In bits = this->keyed(item);
+        return reorders() ? In(ordered_double(bits)) : bits;
+    }
+    __device__ V apply_numbers(V a, V b) const {
+        if (this->is(AXIS_BITS))
+            return a ^ b ^ (a & b & V(this->s.mask));
+        if constexpr (sizeof(In) < 8)
+            if (this->floats())
+                return __float_as_int(lesser(__int_as_float(a), __int_as_float(b)));
+        return a < b ? a : b;
+    }
     __device__ Acc apply(Acc a, Acc b) const {
-        const Acc bits = a ^ b ^ (a & b & Acc(this->s.mask)), integer = a < b ? a : b;
-        Acc number = integer;
-        if constexpr (sizeof(In) == 2 || sizeof(In) == 4) {
-            const float32 least = lesser(__int_as_float(a), __int_as_float(b));
-            number = this->floats() ? __float_as_int(least) : integer;
-        }
-        return this->is(AXIS_BITS) ? bits : number;
+        if (this->halves() || this->bfloats())
+            return In(apply_words(uint16_t(a), uint16_t(b)));
+        return In(apply_numbers(a, b));
     }
     // The same for words of elements. Bytes are the upper bytes of halves: the lower byte only
     // decides among equals.
     __device__ uint32_t apply_words(uint32_t a, uint32_t b) const {
         if constexpr (sizeof(In) == 4)
-            return uint32_t(apply(int32(a), int32(b)));
+            return uint32_t(apply_numbers(int32(a), int32(b)));
         if (this->is(AXIS_BITS))
             return a ^ b ^ (a & b & uint32_t(this->s.mask));
         if (this->halves())
@@ -271,10 +285,7 @@ template <class In, unsigned Kind = ANY_KIND> struct op_least : numbered<In, Kin
         return least;
     }
     __device__ Raw raw(Acc a) const {
-        if constexpr (sizeof(In) == 8)
-            if (this->floats())
-                a = double_of_ordered(a);
-        return this->keyed(this->bits_of(a));
+        return this->keyed(reorders() ? In(double_of_ordered(a)) : a);
     }
     __device__ Acc again(Raw raw) const { return load(raw, 0); }
     __device__ In neutral() const { return raw(identity()); }
@@ -320,31 +331,12 @@ template <class V> struct indexed {
 };
 // The first of equal elements; the first NaN before all others; the identity after all. With mask
 // -1 elements are compared from last to first: indices count down from -1, and `divisor` holds the
-// number of elements, which is added to the result. Values are integers in the elements' order.
+// number of elements, which is added to the result. Values are numbers.
 template <class In, unsigned Kind = ANY_KIND> struct op_argmin : numbered<In, Kind> {
     using V = typename numbered<In, Kind>::V;
     using Acc = indexed<V>;
     using Raw = In;
-    static __device__ Acc identity() { return {V(~uint64(0) >> (65 - 8 * sizeof(V))), INT64_MAX}; }
-    // An element's bits, xor the key, in order, and back.
-    __device__ V ordered(In bits) const {
-        if constexpr (sizeof(In) < 8)
-            return In(ordered_words(uint32_t(bits)));
-        const float64 item = __longlong_as_double(bits);
-        const int64 plain = __double_as_longlong(item + 0.0); // +0
-        const int64 value = item != item ? INT64_MIN : plain ^ (plain >> 63 & INT64_MAX);
-        return this->floats() ? value : bits;
-    }
-    __device__ In of_ordered(V value) const {
-        if constexpr (sizeof(In) == 8) {
-            const int64 bits = value == INT64_MIN ? INT64_MAX : value ^ (value >> 63 & INT64_MAX);
-            return this->floats() ? bits : value;
-        } else {
-            const In plain = In(uint32_t(value) - 1),
-                     bits = plain < 0 ? plain ^ In(~uint64(0) >> (65 - 8 * sizeof(In))) : plain;
-            return this->floats() ? bits : In(value);
-        }
-    }
+    __device__ Acc identity() const { return {this->number(this->largest()), INT64_MAX}; }
     // Whether number b is before a.
     __device__ bool better(V a, V b, bool last) const {
         if (!this->floats())
@@ -357,7 +349,8 @@ template <class In, unsigned Kind = ANY_KIND> struct op_argmin : numbered<In, Ki
     template <class T> static __device__ bool better_float(T a, T b, bool last) {
         return last ? b <= a || b != b : !(a <= b) && a == a;
     }
-    // Words of elements up to 32 bits in the order of signed integers.
+    // Words of elements up to 32 bits in the order of signed integers, and the number of an element
+    // of them.
     __device__ uint32_t ordered_words(uint32_t items) const {
         if (!this->floats())
             return items;
@@ -370,13 +363,31 @@ template <class In, unsigned Kind = ANY_KIND> struct op_argmin : numbered<In, Ki
         items = this->halves() ? plain_halves(items) : plain_bfloats(items);
         return (items ^ (items >> 15 & 0x00010001u) * 0x7fffu) + 0x00010001u;
     }
+    __device__ V number_of(int32 item) const {
+        const In bits = In(uint32_t(item) - this->floats()),
+                 highest = In(~uint64(0) >> (65 - 8 * sizeof(In)));
+        return this->number(this->floats() && bits < 0 ? bits ^ highest : bits);
+    }
     __device__ Acc load(In item, int64 index) const { return again(item, index ^ this->s.mask); }
     __device__ Acc apply(Acc a, Acc b) const {
-        const bool first = a.value < b.value | (a.value == b.value & a.index < b.index);
+        bool first;
+        if (!this->floats())
+            first = is_first(a.value, b.value, a.index < b.index);
+        else if constexpr (sizeof(V) == 8)
+            first = is_first(__longlong_as_double(a.value), __longlong_as_double(b.value),
+                             a.index < b.index);
+        else
+            first = is_first(__int_as_float(a.value), __int_as_float(b.value), a.index < b.index);
         return {first ? a.value : b.value, first ? a.index : b.index};
     }
-    __device__ Raw raw(Acc a) const { return this->keyed(of_ordered(a.value)); }
-    __device__ Acc again(Raw raw, int64 index) const { return {ordered(this->keyed(raw)), index}; }
+    template <class T> static __device__ bool is_first(T a, T b, bool before) { // no branches
+        const bool nan = a != a, equal = a == b | nan & (b != b);
+        return equal & before | !equal & (a < b | nan);
+    }
+    __device__ Raw raw(Acc a) const { return this->keyed(this->bits_of(a.value)); }
+    __device__ Acc again(Raw raw, int64 index) const {
+        return {this->number(this->keyed(raw)), index};
+    }
     __device__ In neutral() const { return this->keyed(this->largest()); }
     template <class F> __device__ void by_kind(const F &f) const {
         if constexpr (Kind != ANY_KIND)
@@ -388,7 +399,13 @@ template <class In, unsigned Kind = ANY_KIND> struct op_argmin : numbered<In, Ki
         else
             with_kind<axis::op_argmin, In, AXIS_FLOATS, AXIS_INTEGERS>(this->s, f);
     }
-    template <class F> __device__ void by_order(const F &f) const { f(*this); }
+    template <class F> __device__ void by_order(const F &f) const { // halves as floats
+        if constexpr (Kind != ANY_KIND || sizeof(In) == 1)
+            f(*this);
+        else
+            with_kind<axis::op_argmin, In, AXIS_INTEGERS,
+                      sizeof(In) == 2 ? AXIS_HALVES : AXIS_FLOATS>(this->s, f);
+    }
 };
 
 template <class Op> constexpr bool has_index = false;
@@ -399,34 +416,62 @@ template <class In, unsigned Kind> constexpr bool has_index<op_argmin<In, Kind>>
 // One element in the form of a vector.
 template <class In> struct alone { In items[1]; };
 
-// The same load, or a streaming (evict-first) one.
-template <bool Streamed> __device__ inline uint4 load_if(bool there, const uint4 *from) {
-    if (!Streamed)
-        return load_vector_if(there, from);
-    uint4 words = {0, 0, 0, 0};
-    asm volatile("{ .reg .pred there;\n"
-                 "setp.ne.u32 there, %5, 0;\n"
-                 "@there ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4]; }"
-                 : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)
-                 : "l"(from),
-                   "r"(static_cast<unsigned>(there))); // generic addresses are global ones
+// Identity elements, as words of a vector.
+template <class In> struct neutral_items {
+    static constexpr unsigned WORDS = sizeof(In) <= 4 ? 1 : sizeof(In) / 4;
+    uint32_t words[WORDS];
+
+    template <class Op> __device__ explicit neutral_items(const Op &op) {
+        vec<In> all;
+#pragma unroll
+        for (unsigned i = 0; i < 4 * WORDS / sizeof(In); i++)
+            all.items[i] = op.neutral();
+#pragma unroll
+        for (unsigned i = 0; i < WORDS; i++)
+            words[i] = all.word[i];
+    }
+    __device__ uint4 vector() const {
+        return {words[0], words[1 % WORDS], words[0], words[1 % WORDS]};
+    }
+    // Word `i` of a vector: its `kept` bits, and the identity elsewhere.
+    __device__ uint32_t beside(uint32_t word, uint32_t kept, unsigned i) const {
+        return (word & kept) | (words[i % WORDS] & ~kept);
+    }
+};
+
+// Loads a vector while other loads are in flight, or returns `words`; as load_vector_if, or
+// streaming (evict-first).
+#define LOAD_VECTOR(hint)                                                     \
+    asm volatile("{ .reg .pred there;\n"                                      \
+                 "setp.ne.u32 there, %5, 0;\n"                                \
+                 "@there ld.global" hint ".v4.u32 {%0, %1, %2, %3}, [%4]; }"  \
+                 : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w) \
+                 : "l"(from), "r"(static_cast<unsigned>(there))) /* generic is global */
+template <bool Streamed>
+__device__ inline uint4 load_if(bool there, const uint4 *from, uint4 words) {
+    if constexpr (Streamed)
+        LOAD_VECTOR(".cs");
+    else
+        LOAD_VECTOR("");
     return words;
 }
+#undef LOAD_VECTOR
 
 // Vectors in flight at once: vector k comes from from(k) if there(k), else it is `absent`.
 template <bool Streamed, class In, unsigned N, class There, class From>
-__device__ inline void load_some(vec<In> (&loaded)[N], const There &there, const From &from) {
+__device__ inline void load_some(vec<In> (&loaded)[N], const uint4 &absent, const There &there,
+                                 const From &from) {
 #pragma unroll
     for (unsigned k = 0; k < N; k++)
-        loaded[k].words = load_if<Streamed>(there(k), from(k));
+        loaded[k].words = load_if<Streamed>(there(k), from(k), absent);
 }
 template <class In, unsigned N, class There, class From>
-__device__ inline void load_some(vec<In> (&loaded)[N], bool streamed, const There &there,
-                                 const From &from) {
+__device__ inline void load_some(vec<In> (&loaded)[N], bool streamed, const uint4 &absent,
+                                 const There &there, const From &from) {
     if (streamed)
-        load_some<true>(loaded, there, from);
+        load_some<true>(loaded, absent, there, from);
     else
-        load_some<false>(loaded, there, from);
+        load_some<false>(loaded, absent, there, from);
 }
 
 // The same where all vectors are there: no predicates, no zeros.
@@ -466,26 +511,6 @@ template <class In> __device__ vec<In> part_of_vector(const In *at, uint64 begin
     }
     return found;
 }
-
-// Identity elements, as words of a vector.
-template <class In> struct neutral_items {
-    static constexpr unsigned WORDS = sizeof(In) <= 4 ? 1 : sizeof(In) / 4;
-    uint32_t words[WORDS];
-
-    template <class Op> __device__ explicit neutral_items(const Op &op) {
-        vec<In> all;
-#pragma unroll
-        for (unsigned i = 0; i < 4 * WORDS / sizeof(In); i++)
-            all.items[i] = op.neutral();
-#pragma unroll
-        for (unsigned i = 0; i < WORDS; i++)
-            words[i] = all.word[i];
-    }
-    // Word `i` of a vector: its `kept` bits, and the identity elsewhere.
-    __device__ uint32_t beside(uint32_t word, uint32_t kept, unsigned i) const {
-        return (word & kept) | (words[i % WORDS] & ~kept);
-    }
-};
 
 // Selects the elements of a thread's vectors that count: all, or every `step`-th, in each vector
 // alike: the first of its elements is `phase` elements after one that counts. The others become

@@ -20,15 +20,19 @@ template <bool All> __device__ inline bool is_there(unsigned k, unsigned apart, 
 }
 
 // add() in terms of add_one(), which receives an operation of one kind, a vector and its position.
-template <class Mine> struct one_by_one {
+// Missing vectors are identities: only argmin, to which positions matter, skips each of them.
+template <class Mine, bool Indexed = false> struct one_by_one {
     template <bool All, class Op, class Vec, unsigned N>
     __device__ void add(const Op &op, const Vec (&vectors)[N], uint32_t position, unsigned apart,
                         unsigned left) {
         op.by_kind([&](const auto &of_kind) {
 #pragma unroll
-            for (unsigned k = 0; k < N; k++)
-                if (is_there<All>(k, apart, left))
-                    static_cast<Mine *>(this)->add_one(of_kind, vectors[k], position + k);
+            for (unsigned k = 0; k < N; k++) {
+                const bool looks = Indexed || (k && (k & (k - 1)) == 0); // at 1, 2, 4
+                if (looks && !is_there<All>(k, apart, left))
+                    break;
+                static_cast<Mine *>(this)->add_one(of_kind, vectors[k], position + k);
+            }
         });
     }
 };
@@ -86,69 +90,46 @@ template <> struct lanes<op_sum<int8_t>, int8_t, 16> : byte_sums<16> {
     template <class One> __device__ explicit lanes(const One &) {}
 };
 
-// Sums of 16-bit floats: a few in float32, then in float64. If these few may overflow, a result
-// that is not finite is computed again, element by element.
-template <class Mine> constexpr bool may_overflow = false;
-template <class Mine> struct item_by_item {
-    Mine &mine;
-    template <bool All, class Op, class Vec, unsigned N>
-    __device__ void add(const Op &op, const Vec (&vectors)[N], uint32_t, unsigned, unsigned) {
-#pragma unroll
-        for (unsigned k = 0; k < N; k++)
-#pragma unroll
-            for (unsigned i = 0; i < Vec::count; i++)
-                mine.values[i % Mine::VALUES] += op.widened(vectors[k].items[i]);
-    }
-};
-template <class Kept>
-constexpr bool is_slow = false; // the form in which decltype reports such a reference
-template <class Mine> constexpr bool is_slow<item_by_item<Mine> &> = true;
-// In terms of add(), which receives the accumulator.
-template <class Op, class Mine, class Add>
-__device__ void add_finite(const Op &op, Mine &mine, const Add &add) {
-    add(mine);
-    if constexpr (may_overflow<Mine>)
-        if (op.is(AXIS_BFLOATS) && !mine.finite()) {
-            mine = Mine(op);
-            item_by_item<Mine> slowly = {mine};
-            add(slowly);
-        }
-}
-template <unsigned Count> struct wide_sums {
-    static constexpr unsigned VALUES = Count;
-    float64 values[Count] = {};
-    __device__ bool finite() const {
-        float64 difference = 0;
-#pragma unroll
-        for (unsigned i = 0; i < Count; i++)
-            difference += values[i] - values[i];
-        return difference == 0;
-    }
-};
-template <> struct lanes<op_float_sum<int16_t>, int16_t, 8> : wide_sums<8> {
-    using Op = op_float_sum<int16_t>;
+// Sums of 16-bit floats: up to 16 in float32, then in float64. Divided by 16 they do not overflow,
+// and lose nothing: bfloat16 has no such small numbers.
+constexpr float32 SMALL = 0.0625f, MANY = 1 / SMALL;
+template <unsigned Count> struct small_float_sums {
     using Part = float64;
-    template <class One> __device__ explicit lanes(const One &) {}
+    float64 values[Count] = {};
+    template <class One> __device__ explicit small_float_sums(const One &) {}
     template <bool All, class One, unsigned N>
     __device__ void add(const One &op, const vec<int16_t> (&vectors)[N], uint32_t, unsigned,
                         unsigned) { // missing vectors are zeros
+        static_assert(N <= MANY, "no overflow");
         op.by_kind([&](const auto &of_kind) {
+            const auto add_up = [&](float64 &value, unsigned n, const auto &item) {
+                float32 sum = SMALL * of_kind.widened(item(0));
 #pragma unroll
-            for (unsigned i = 0; i < 8; i++) {
-                float32 sum = of_kind.widened(vectors[0].items[i]);
+                for (unsigned i = 1; i < n; i++)
+                    sum = __fmaf_rn(SMALL, of_kind.widened(item(i)), sum);
+                value = __fma_rn(float64(sum), MANY, value);
+            };
+            if constexpr (Count == 8) // by lane
 #pragma unroll
-                for (unsigned k = 1; k < N; k++)
-                    sum += of_kind.widened(vectors[k].items[i]);
-                values[i] += sum;
-            }
+                for (unsigned i = 0; i < 8; i++)
+                    add_up(values[i], N, [&](unsigned k) { return vectors[k].items[i]; });
+            else // a vector at a time
+#pragma unroll
+                for (unsigned k = 0; k < N; k++)
+                    add_up(values[k % Count], 8, [&](unsigned i) { return vectors[k].items[i]; });
         });
     }
     __device__ Part part(unsigned i) const { return values[i]; }
     template <class One> static __device__ float64 whole(const One &, Part part, positions) {
         return part;
     }
+    template <class One> __device__ float64 folded(const One &, positions) const {
+        return values[0] + values[1];
+    }
 };
-template <> constexpr bool may_overflow<lanes<op_float_sum<int16_t>, int16_t, 8>> = true;
+template <> struct lanes<op_float_sum<int16_t>, int16_t, 8> : small_float_sums<8> {
+    using small_float_sums::small_float_sums;
+};
 
 // Minima of elements up to 32 bits, and bits, in words. Bytes have two sets: the words, and
 // the words shifted by a byte.
@@ -165,7 +146,7 @@ template <class In> struct least_words : one_by_one<least_words<In>> {
     }
     template <class One>
     static __device__ uint32_t nothing_of(const One &op) { // a word of identities
-        return keys_of<In>({op.bits_of(op.identity())});
+        return keys_of<In>({op.identity()});
     }
     template <class One> __device__ void add_one(const One &op, const vec<In> &one, uint32_t) {
         const uint32_t keys = keys_of<In>(op.s);
@@ -182,8 +163,25 @@ template <class In> struct least_words : one_by_one<least_words<In>> {
             return Part(values[1 - i % 2][i / 4] >> (i % 4 / 2 * 16 + 8));
         return sizeof(In) == 2 ? Part(values[0][i / 2] >> i % 2 * 16) : Part(values[0][i]);
     }
-    template <class One> static __device__ int32 whole(const One &op, Part part, positions) {
-        return op.number(part);
+    template <class One> static __device__ In whole(const One &, Part part, positions) {
+        return part;
+    }
+};
+// A 16-bit element at a time, as a number.
+template <>
+struct lanes<op_least<int16_t>, int16_t, 1> : one_by_one<lanes<op_least<int16_t>, int16_t, 1>> {
+    using Part = int32;
+    Part value;
+    lanes() = default; // without a value
+    template <class One>
+    __device__ explicit lanes(const One &op) : value(op.number(op.identity())) {}
+    template <class One, class Vec>
+    __device__ void add_one(const One &op, const Vec &one, uint32_t) {
+        value = op.apply_numbers(value, op.number(op.keyed(one.items[0])));
+    }
+    __device__ Part part(unsigned) const { return value; }
+    template <class One> static __device__ int16_t whole(const One &op, Part part, positions) {
+        return op.bits_of(part);
     }
 };
 template <> struct lanes<op_least<int8_t>, int8_t, 16> : least_words<int8_t> {
@@ -203,13 +201,13 @@ template <class In, unsigned Count> struct lanes<op_argmin<In>, In, Count> {
     using Op = op_argmin<In>;
     using V = typename Op::V;
     struct Part {
-        In bits;
+        V number;
         uint32_t position;
     };
     Part best[Count];
     lanes() = default; // without values
     template <class One> __device__ explicit lanes(const One &op) {
-        const In largest = op.largest();
+        const V largest = op.number(op.largest());
 #pragma unroll
         for (unsigned i = 0; i < Count; i++)
             best[i] = {largest, 0};
@@ -222,10 +220,10 @@ template <class In, unsigned Count> struct lanes<op_argmin<In>, In, Count> {
             for (unsigned k = 0; k < N; k++)
 #pragma unroll
                 for (unsigned i = 0; i < Count; i++) {
-                    const In bits = of_kind.keyed(vectors[k].items[i]);
+                    const V number = of_kind.number(of_kind.keyed(vectors[k].items[i]));
                     if (is_there<All>(k, apart, left) &&
-                        of_kind.better(of_kind.number(best[i].bits), of_kind.number(bits), last))
-                        best[i] = {bits, position + k};
+                        of_kind.better(best[i].number, number, last))
+                        best[i] = {number, position + k};
                 }
         };
         op.by_kind([&](const auto &of_kind) {
@@ -238,7 +236,7 @@ template <class In, unsigned Count> struct lanes<op_argmin<In>, In, Count> {
     __device__ Part part(unsigned i) const { return best[i]; }
     template <class One>
     static __device__ indexed<V> whole(const One &op, Part part, positions at) {
-        return {op.ordered(part.bits), (at.first + int64(part.position) * at.step) ^ op.s.mask};
+        return {part.number, (at.first + int64(part.position) * at.step) ^ op.s.mask};
     }
 };
 // A position as the low bits of a number, below an element: with mask -1 later positions are
@@ -252,7 +250,7 @@ __device__ uint32_t position_of(uint32_t number, const settings &s) {
     return ((number ^ uint32_t(s.mask)) & POSITION_BITS) + uint32_t(s.mask);
 }
 // A byte or half above its position forms one number. No thread has 2^24 - 1 vectors of bytes.
-template <class In> struct above_positions : one_by_one<above_positions<In>> {
+template <class In> struct above_positions : one_by_one<above_positions<In>, true> {
     using Op = op_argmin<In>;
     using Part = uint32_t;
     static constexpr unsigned COUNT = vec<In>::count, BITS = 32 - 8 * sizeof(In);
@@ -285,9 +283,10 @@ template <class In> struct above_positions : one_by_one<above_positions<In>> {
     template <class One>
     static __device__ typename Op::Acc whole(const One &op, Part part, positions at) {
         if (part == INT32_MAX)
-            return Op::identity();
+            return op.identity();
         const uint32_t position = position_of<POSITION_BITS>(part, op.s);
-        return {int32(part) >> BITS, (at.first + int64(position) * at.step) ^ op.s.mask};
+        return {op.number_of(int32(part) >> BITS),
+                (at.first + int64(position) * at.step) ^ op.s.mask};
     }
 };
 template <> struct lanes<op_argmin<int8_t>, int8_t, 16> : above_positions<int8_t> {

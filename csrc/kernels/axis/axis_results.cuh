@@ -225,7 +225,6 @@ template <class Op> struct storing_numbers {
         store_number(w, out, at, a);
     }
 };
-template <class In> struct storing<op_prod<In>> : storing_numbers<op_prod<In>> {};
 template <class In> struct storing<op_float_sum<In>> : storing_numbers<op_float_sum<In>> {};
 // Sums are also counts, by which any() and all() are decided.
 template <class In> struct storing<op_sum<In>> : storing_numbers<op_sum<In>> {
@@ -272,6 +271,15 @@ template <class In> struct storing<op_argmin<In>> {
     }
 };
 
+// Calls f with the operation: that of its kind if storing a result, which is then repeated, is
+// short.
+template <class Op, class F> __device__ void by_stored_kind(const Op &op, const F &f) {
+    if constexpr (storing<Op>::WIDE)
+        f(op);
+    else
+        op.by_kind(f);
+}
+
 // --- partial results, which other blocks read
 
 template <class Op>
@@ -306,6 +314,29 @@ __device__ typename Op::Acc load_partial(const Op &op, const work &w, uint64 at)
         return op.again(raw, load_of_others(w.partial_index + at));
     else
         return op.again(raw);
+}
+// The value of every apart-th of a result's chunks, from `chunk` on; their partial results are
+// `step` from each other, the first at `at`. A thread loads AT_ONCE of them before it joins them.
+template <unsigned AT_ONCE, class Op>
+__device__ typename Op::Acc join_chunks(const Op &op, const work &w, uint64 at, uint64 step,
+                                        unsigned chunk, unsigned apart) {
+    const unsigned chunks = unsigned(w.splits);
+    typename Op::Acc value = op.identity();
+#pragma unroll 1
+    for (; chunk < chunks; chunk += AT_ONCE * apart) {
+        typename Op::Acc some[AT_ONCE];
+#pragma unroll
+        for (unsigned k = 0; k < AT_ONCE; k++) // no branches: missing ones repeat the first
+            some[k] = load_partial(
+                op, w, at + (chunk + k * apart < chunks ? chunk + k * apart : chunk) * step);
+        op.by_order([&](const auto &one) {
+#pragma unroll
+            for (unsigned k = 0; k < AT_ONCE; k++)
+                if (chunk + k * apart < chunks)
+                    value = one.apply(value, some[k]);
+        });
+    }
+    return value;
 }
 
 // Whether this block is the last of the `splits` of these results: each draws a ticket after

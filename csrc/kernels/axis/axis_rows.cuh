@@ -22,9 +22,10 @@ template <class In> struct line {
 template <class Op, class In> struct row_of {
     using Part = typename Op::Acc;
     static __device__ Part nothing(const Op &op) { return op.identity(); }
-    template <class One> static __device__ Part single(const One &op, In item, unsigned at) {
+    static __device__ Part single(const Op &op, In item, unsigned at) {
         return op.load(item, int64(at));
     }
+    template <class F> static __device__ void by_order(const Op &op, const F &f) { op.by_order(f); }
     template <class One> static __device__ Part join(const One &op, Part a, Part b) {
         return op.apply(a, b);
     }
@@ -54,8 +55,9 @@ template <class Op, class In> struct along : lanes<Op, In, vec<In>::count> {
 };
 // Two accumulators, as four of twice the elements' bytes would need too many registers.
 template <class Op, class In> struct along_sums : one_by_one<along_sums<Op, In>> {
-    typename Op::Acc values[2] = {};
-    template <class One> __device__ explicit along_sums(const One &) {}
+    typename Op::Acc values[2];
+    template <class One>
+    __device__ explicit along_sums(const One &op) : values{op.identity(), op.identity()} {}
     template <class One> __device__ void add_one(const One &op, const vec<In> &one, uint32_t) {
         if (op.is(AXIS_TRUTHS)) {
             unsigned count = 0;
@@ -88,28 +90,6 @@ struct along_bytes : byte_sums<4> {
                whole(op, values[3], at);
     }
 };
-// A vector's 16-bit floats in float32, their sums in float64.
-struct along_small_floats : wide_sums<2> {
-    using Op = op_float_sum<int16_t>;
-    template <class One> __device__ explicit along_small_floats(const One &) {}
-    template <bool All, class One, unsigned N>
-    __device__ void add(const One &op, const vec<int16_t> (&vectors)[N], uint32_t, unsigned,
-                        unsigned) {
-        op.by_kind([&](const auto &of_kind) {
-#pragma unroll
-            for (unsigned k = 0; k < N; k++) {
-                float32 sum = of_kind.widened(vectors[k].items[0]);
-#pragma unroll
-                for (unsigned i = 1; i < 8; i++)
-                    sum += of_kind.widened(vectors[k].items[i]);
-                values[k % 2] += sum;
-            }
-        });
-    }
-    template <class One> __device__ float64 folded(const One &, positions) const {
-        return values[0] + values[1];
-    }
-};
 // The least word of all vectors.
 template <class In> struct along_least : one_by_one<along_least<In>> {
     using Op = op_least<In>;
@@ -119,17 +99,16 @@ template <class In> struct along_least : one_by_one<along_least<In>> {
     template <class One> __device__ void add_one(const One &op, const vec<In> &one, uint32_t) {
         least = op.apply_words(least, op.least_word(one));
     }
-    template <class One> __device__ int32 folded(const One &op, positions) const {
-        const auto item = [&](unsigned bits) { return op.number(In(least >> bits)); };
-        return sizeof(In) == 4   ? item(0)
-               : sizeof(In) == 2 ? op.apply(item(16), item(0))
-                                 : op.apply(item(24), item(8));
+    template <class One> __device__ In folded(const One &op, positions) const {
+        return sizeof(In) == 4   ? In(least)
+               : sizeof(In) == 2 ? op.apply(In(least >> 16), In(least))
+                                 : op.apply(In(least >> 24), In(least >> 8));
     }
 };
 // argmin of elements up to 32 bits: the minimum of a vector, in the order of signed integers, and
 // the vector's position; the element is searched in it at the end. Parts are numbers, value above
 // index: the element's index in its line, or that of the vector's first element.
-template <class In> struct along_positions : one_by_one<along_positions<In>> {
+template <class In> struct along_positions : one_by_one<along_positions<In>, true> {
     using Op = op_argmin<In>;
     int32 least = INT32_MAX;
     uint32_t position = 0;
@@ -160,11 +139,12 @@ template <class In> struct row_of_positions {
     static __device__ Part single(const Op &op, In item, unsigned at) {
         return part(op, In(op.ordered_words(uint32_t(op.keyed(item)))), at);
     }
+    template <class F> static __device__ void by_order(const Op &op, const F &f) { f(op); }
     static __device__ Part join(const Op &, Part a, Part b) { return a < b ? a : b; }
     template <class One>
     static __device__ typename Op::Acc whole(const One &op, Part part, const line<In> &in) {
         if (part == nothing(op))
-            return Op::identity();
+            return op.identity();
         const int32 least = int32(part >> 32);
         unsigned at = (uint32_t(part) ^ uint32_t(op.s.mask)) & POSITION_BITS;
         if (at >= in.before && at < in.tail) {
@@ -190,7 +170,7 @@ template <class In> struct row_of_positions {
             }
             at += op.s.mask ? 31 - __clz(int(found)) : __ffs(int(found)) - 1;
         }
-        return {least,
+        return {op.number_of(least),
                 int64(in.every == 1 ? in.number + at : (in.number + at) / in.every) ^ op.s.mask};
     }
 };
@@ -204,7 +184,7 @@ SERVED_BY(along, op_sum, int8_t, along_bytes)
 SERVED_BY(along, op_sum, int16_t, along_sums<op_sum<int16_t>, int16_t>)
 SERVED_BY(along, op_sum, int32, along_sums<op_sum<int32>, int32>)
 SERVED_BY(along, op_sum, int64, along_sums<op_sum<int64>, int64>)
-SERVED_BY(along, op_float_sum, int16_t, along_small_floats)
+SERVED_BY(along, op_float_sum, int16_t, small_float_sums<2>)
 SERVED_BY(along, op_float_sum, float32, along_sums<op_float_sum<float32>, float32>)
 SERVED_BY(along, op_least, int8_t, along_least<int8_t>)
 SERVED_BY(along, op_least, int16_t, along_least<int16_t>)
@@ -215,7 +195,6 @@ SERVED_BY(along, op_argmin, int32, along_positions<int32>)
 SERVED_BY(row_of, op_argmin, int8_t, row_of_positions<int8_t>)
 SERVED_BY(row_of, op_argmin, int16_t, row_of_positions<int16_t>)
 SERVED_BY(row_of, op_argmin, int32, row_of_positions<int32>)
-template <> constexpr bool may_overflow<along<op_float_sum<int16_t>, int16_t>> = true;
 
 // --- a short row, by a few lanes or one thread: of() reduces its N elements from index `first` on,
 // join() two parts, whole() returns the value. For small elements the index is the low part of a
@@ -234,7 +213,7 @@ template <class Op, class In> struct short_row {
         if constexpr (N == vec<In>::count && !has_index<Op>) {
             along<Op, In> mine(op);
             const vec<In> vectors[1] = {one};
-            add_finite(op, mine, [&](auto &to) { to.template add<true>(op, vectors, 0, 0, 0); });
+            mine.template add<true>(op, vectors, 0, 0, 0);
             return mine.folded(op, {first, 0});
         } else if constexpr (has_index<Op>) { // fewer comparisons than by lanes
             alone<In> in_turn[N];
@@ -252,6 +231,7 @@ template <class Op, class In> struct short_row {
             return found;
         }
     }
+    template <class F> static __device__ void by_order(const Op &op, const F &f) { op.by_order(f); }
     template <class One> static __device__ Part join(const One &op, Part a, Part b) {
         return op.apply(a, b);
     }
@@ -292,12 +272,13 @@ template <class In> struct short_row_of_positions {
         }
         return Part(found + (last ? POSITION_BITS - first - N : first));
     }
+    template <class F> static __device__ void by_order(const Op &op, const F &f) { f(op); }
     static __device__ Part join(const Op &, Part a, Part b) { return a < b ? a : b; }
     template <class One> static __device__ typename Op::Acc whole(const One &op, Part part) {
         if (part == NOTHING)
-            return Op::identity();
+            return op.identity();
         const int64 position = position_of<POSITION_BITS>(uint32_t(part), op.s);
-        return {int32(part >> BITS), position ^ op.s.mask};
+        return {op.number_of(int32(part >> BITS)), position ^ op.s.mask};
     }
 };
 SERVED_BY(short_row, op_argmin, int8_t, short_row_of_positions<int8_t>)

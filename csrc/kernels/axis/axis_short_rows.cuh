@@ -24,7 +24,7 @@ __device__ __noinline__ unsigned stage_bytes(uint64 begin, uint64 end, uint64 st
     for (unsigned p = threadIdx.x; p < vectors; p += at_once * BLOCK) {
         vec<uint8_t> loaded[at_once];
         load_some(
-            loaded, streamed,
+            loaded, streamed, uint4{0, 0, 0, 0},
             [&](unsigned k) { return p + k * BLOCK >= whole_first && p + k * BLOCK < whole_end; },
             [&](unsigned k) { return from + p + k * BLOCK; });
 #pragma unroll
@@ -59,20 +59,24 @@ __device__ const In *staged_items(const In *in, const work &w, uint64 first, uns
     return shared_memory<In>() + skipped / sizeof(In);
 }
 
-// Elements in shared memory, without branches: rows are short.
-template <class Op, class In>
-__device__ typename Op::Acc add_staged(const Op &op, const In *at, unsigned step, int left,
+// Elements in shared memory, without branches: rows are short. The operation is that of a kind.
+template <class Op, class In, class One>
+__device__ typename Op::Acc add_staged(const One &op, const In *at, unsigned step, int left,
                                        unsigned apart, positions here) {
     constexpr unsigned AT_ONCE = 4;
     lanes<Op, In, 1> mine(op);
+    const In absent = op.neutral();
     if (left <= 0)
         return op.identity();
 #pragma unroll 1
     for (uint32_t position = 0; left > 0; position += AT_ONCE) {
         alone<In> loaded[AT_ONCE];
 #pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++)
-            loaded[k].items[0] = at[k * apart < unsigned(left) ? k * step : 0];
+        for (unsigned k = 0; k < AT_ONCE; k++) {
+            const bool there = k * apart < unsigned(left);
+            const In item = at[there ? k * step : 0];
+            loaded[k].items[0] = there || One::REPEATS || has_index<Op> ? item : absent;
+        }
         mine.template add<false>(op, loaded, position, apart, unsigned(left));
         at += AT_ONCE * step;
         left -= int(AT_ONCE * apart);
@@ -89,8 +93,8 @@ __device__ inline uint32_t bits_between(int from, int to, int word) {
 
 // The same by vectors for a row of narrow elements, at any alignment: elements of other rows are
 // replaced by the identity (TUNING.md A2).
-template <class Op, class In>
-__device__ typename Op::Acc add_staged_vectors(const Op &op, const In *row, unsigned items,
+template <class Op, class In, class One>
+__device__ typename Op::Acc add_staged_vectors(const One &op, const In *row, unsigned items,
                                                unsigned lane, unsigned group) {
     constexpr unsigned AT_ONCE = 2;
     const vec<In> *stage = shared_memory<vec<In>>();
@@ -98,23 +102,21 @@ __device__ typename Op::Acc add_staged_vectors(const Op &op, const In *row, unsi
                    end = begin + items * unsigned(sizeof(In)), last = (end - 1) / 16;
     const neutral_items<In> others(op);
     along<Op, In> mine(op);
-    add_finite(op, mine, [&](auto &to) {
 #pragma unroll 1
-        for (unsigned p = begin / 16 + lane; p <= last; p += AT_ONCE * group) {
-            vec<In> loaded[AT_ONCE];
+    for (unsigned p = begin / 16 + lane; p <= last; p += AT_ONCE * group) {
+        vec<In> loaded[AT_ONCE];
 #pragma unroll
-            for (unsigned k = 0; k < AT_ONCE; k++) {
-                const unsigned at = p + k * group;
-                loaded[k] = stage[at < last ? at : last];
+        for (unsigned k = 0; k < AT_ONCE; k++) {
+            const unsigned at = p + k * group;
+            loaded[k] = stage[at < last ? at : last];
 #pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    const uint32_t kept = bits_between(int(begin - at * 16), int(end - at * 16), i);
-                    loaded[k].word[i] = others.beside(loaded[k].word[i], kept, unsigned(i));
-                }
+            for (int i = 0; i < 4; i++) {
+                const uint32_t kept = bits_between(int(begin - at * 16), int(end - at * 16), i);
+                loaded[k].word[i] = others.beside(loaded[k].word[i], kept, unsigned(i));
             }
-            to.template add<true>(op, loaded, 0, 0, 0);
         }
-    });
+        mine.template add<true>(op, loaded, 0, 0, 0);
+    }
     return mine.folded(op, {0, 0});
 }
 
@@ -128,27 +130,33 @@ __device__ void staged(const Op &op, const In *in, void *out, const work &w) {
     const In *items = staged_items(in, w, first, slabs * slab);
     const unsigned results = slabs * inner, lane = threadIdx.x & (group - 1),
                    shift = log2_of(group);
+    by_stored_kind(op, [&](const auto &one) {
 #pragma unroll 1
-    for (unsigned base = 0; base < results; base += BLOCK >> shift) {
-        const unsigned result = base + (threadIdx.x >> shift);
-        Acc value = op.identity();
-        if (result < results) {
-            const unsigned s = inner == 1 ? result : result / inner;
-            const In *at = items + s * slab + (result - s * inner);
-            bool by_vectors = false;
-            if constexpr (!has_index<Op> && sizeof(In) <= 2) {
-                by_vectors = inner == 1 && reduced >= AXIS_STAGED_VECTORS(sizeof(In));
-                if (by_vectors)
-                    value = add_staged_vectors(op, at, reduced, lane, group);
+        for (unsigned base = 0; base < results; base += BLOCK >> shift) {
+            const unsigned result = base + (threadIdx.x >> shift);
+            Acc value = op.identity();
+            if (result < results) {
+                const unsigned s = inner == 1 ? result : result / inner;
+                const In *at = items + s * slab + (result - s * inner);
+                bool by_vectors = false;
+                if constexpr (!has_index<Op> && sizeof(In) <= 2) {
+                    by_vectors = inner == 1 && reduced >= AXIS_STAGED_VECTORS(sizeof(In));
+                    if (by_vectors)
+                        one.by_kind([&](const auto &exact) {
+                            value = add_staged_vectors<Op, In>(exact, at, reduced, lane, group);
+                        });
+                }
+                if (!by_vectors)
+                    one.by_kind([&](const auto &exact) {
+                        value = add_staged<Op, In>(exact, at + lane * inner, group * inner,
+                                                   int(reduced - lane), group, {lane, group});
+                    });
             }
-            if (!by_vectors)
-                value = add_staged(op, at + lane * inner, group * inner, int(reduced - lane), group,
-                                   {lane, group});
+            value = group_value(one, value, group);
+            if (result < results && lane == 0)
+                storing<Op>::store(op, w, out, first * inner + result, value);
         }
-        value = group_value(op, value, group);
-        if (result < results && lane == 0)
-            storing<Op>::store(op, w, out, first * inner + result, value);
-    }
+    });
 }
 
 // Stores a block's results, which its threads hold in any order, through shared memory, so that
@@ -178,7 +186,8 @@ __device__ void groups(const Op &op, const In *in, void *out, const work &w) {
     const uint4 *vectors = reinterpret_cast<const uint4 *>(in) + (first + y) * wide + x;
     vec<In> loaded[AT_ONCE];
     load_some(
-        loaded, w.streamed, [&](unsigned k) { return x < wide && y + k * rows < there; },
+        loaded, w.streamed, uint4{0, 0, 0, 0},
+        [&](unsigned k) { return x < wide && y + k * rows < there; },
         [&](unsigned k) { return vectors + k * rows * wide; });
     Acc *results = shared_memory<Acc>() + y;
 #pragma unroll 1
@@ -191,7 +200,7 @@ __device__ void groups(const Op &op, const In *in, void *out, const work &w) {
                     x < wide ? Row::template of<vec<In>::count>(one, loaded[k], x * vec<In>::count)
                              : Row::nothing(op);
         });
-        op.by_order([&](const auto &one) {
+        Row::by_order(op, [&](const auto &one) {
 #pragma unroll 1
             for (unsigned distance = group / 2; distance > 0; distance /= 2)
 #pragma unroll
@@ -231,25 +240,32 @@ __device__ void words(const Op &op, const In *in, void *out, const work &w) {
                 loaded[k] =
                     rows[SINGLE ? w.offset(row < count ? row : 0) : int64(row < count ? row : 0)];
             }
+            by_stored_kind(op, [&](const auto &one) {
 #pragma unroll 1
-            for (unsigned turn = 0; turn < AT_ONCE; turn += IN_TURN) {
-                const uint64 row = first + (done + turn) * BLOCK;
-                typename Row::Part parts[IN_TURN];
-                op.by_kind([&](const auto &one) {
+                for (unsigned turn = 0; turn < AT_ONCE; turn += IN_TURN) {
+                    const uint64 row = first + (done + turn) * BLOCK;
+                    typename Row::Part parts[IN_TURN];
+                    const auto reduce = [&](const auto &exact) {
 #pragma unroll
-                    for (unsigned k = 0; k < IN_TURN; k++) {
-                        vec<In> word;
-                        word.word[0] = uint32_t(loaded[k]);
-                        word.word[1] = uint32_t(uint64(loaded[k]) >> 32);
-                        parts[k] = Row::template of<sizeof(Word) / sizeof(In)>(one, word, 0);
-                    }
-                });
+                        for (unsigned k = 0; k < IN_TURN; k++) {
+                            vec<In> word;
+                            word.word[0] = uint32_t(loaded[k]);
+                            word.word[1] = uint32_t(uint64(loaded[k]) >> 32);
+                            parts[k] = Row::template of<sizeof(Word) / sizeof(In)>(exact, word, 0);
+                        }
+                    };
+                    if constexpr (SINGLE) // whatever its kind
+                        reduce(op);
+                    else
+                        one.by_kind(reduce);
 #pragma unroll
-                for (unsigned k = 0; k < IN_TURN; k++)
-                    if (row + k * BLOCK < count)
-                        storing<Op>::store(op, w, out, row + k * BLOCK, Row::whole(op, parts[k]));
-                next_in_turn<IN_TURN>(loaded);
-            }
+                    for (unsigned k = 0; k < IN_TURN; k++)
+                        if (row + k * BLOCK < count)
+                            storing<Op>::store(op, w, out, row + k * BLOCK,
+                                               Row::whole(op, parts[k]));
+                    next_in_turn<IN_TURN>(loaded);
+                }
+            });
         }
     }
 }
@@ -266,7 +282,7 @@ __device__ void triples(const Op &op, const In *in, void *out, const work &w) {
     const bool there = thread < whole;
     vec<In> loaded[3];
     load_some(
-        loaded, w.streamed, [&](unsigned) { return there; },
+        loaded, w.streamed, uint4{0, 0, 0, 0}, [&](unsigned) { return there; },
         [&](unsigned k) { return vectors + k; });
     Part parts[count];
     op.by_kind([&](const auto &one) {
