@@ -3,6 +3,7 @@
 Bound, with u the unit roundoff that a rung adds up in: (K + 2) * u * (|a| @ |b|).
 """
 
+import dataclasses
 import itertools
 import os
 
@@ -12,7 +13,7 @@ from conftest import KINDS, compiled_for, device_rungs, kinds, on, run_python, r
 
 import gpuopt
 from gpuopt import _core
-from gpuopt.families import cases, registry
+from gpuopt.families import cases, matmul, registry
 
 SHAPES = [(1, 1, 1), (2, 3, 4), (31, 33, 32), (32, 32, 32), (33, 31, 65), (64, 96, 128),
           (1, 200, 1), (200, 1, 200), (5, 1000, 3), (100, 70, 131),
@@ -232,6 +233,25 @@ def test_tiles_that_are_cut_make_the_same_products(device, dtype, tiling, rng):
         check(rung, got, a, b)
         check(rung, whole, a, b)
         assert got.tobytes() == again.tobytes()
+
+
+@pytest.mark.parametrize("device", [on("sim", "sim"), on("cuda", "cuda")])
+def test_large_tiles_of_float64_read_rows_at_any_distance(device, rng):
+    """Rows aligned for words have a loader of their own; it may read nothing beyond the last."""
+    rung = next(each for each in gpuopt.rungs(FAMILY) if each.name == "stream-k")
+    for m, k, n, gap in ((140, 33, 130, 0), (129, 40, 132, 4), (131, 16, 131, 1), (257, 70, 64, 3),
+                         (1, 50, 300, 0)):  # fmt: skip
+        left, right = (rng.standard_normal(size) for size in (m * (k + 1) - 1, k * (n + gap) - gap))
+        a = np.lib.stride_tricks.as_strided(left, (m, k), (8 * (k + 1), 8))
+        b = np.lib.stride_tricks.as_strided(right, (k, n), (8 * (n + gap), 8))
+        numbers = matmul._numbers((m, k), (k + 1, 1), (k, n), (n + gap, 1))
+        problem = dataclasses.replace(
+            registry.matmul_problem(a, b), inputs=(left, right), numbers=numbers
+        )
+        bench = _core.Workbench(cases.with_output(problem), device=device)
+        for join_layers in (0, 1 << 30):
+            got = bench.run(11, tuning={"tiling": 1, "join_layers": join_layers})
+            check(rung, got.reshape(m, n), a, b)
 
 
 @pytest.mark.parametrize("device", [on("sim", "sim"), on("cuda", "cuda")])

@@ -246,7 +246,7 @@ template <class Tiling, class T> struct any_loader {
     static constexpr unsigned Stage = Tiling::Depth * (Pitch + BPitch); // elements
     A a;
     B b;
-    static constexpr bool Stores = A::Converts, SkipsZeros = true;
+    static constexpr bool Stores = A::Converts, SkipsZeros = true, Short = false;
     __device__ void load_a(unsigned stage) { a.load(stage); }
     __device__ void load_b(unsigned stage) { b.load(stage); }
     __device__ void store_a(unsigned stage) const { a.store(stage); }

@@ -23,26 +23,28 @@ template <class Tiling, bool Words, class T> struct loader {
     static constexpr unsigned Stage = Depth * (Pitch + BPitch); // elements
 
     static constexpr bool Stores = false, SkipsZeros = false;
+    // Rows that are not aligned have a short loop, which is a tenth slower: less machine code.
+    static constexpr bool Short = !Words && sizeof(T) == 8;
 
     const T *a_from[ARows], *b_from[BWords];
     uint64 b_step;      // elements from one whole tile to the next
     address a_to, b_to; // in the first stage
     unsigned last;      // element of a word of b that is inside
 
-    __device__ loader(const T *a, const T *b, uint64 m, uint64 n, uint64 pitch, corner tile,
-                      T *ring, unsigned thread)
-        : b_step(Depth * n) {
+    __device__ loader(const T *a, const T *b, uint64 m, uint64 n, uint64 a_pitch, uint64 b_pitch,
+                      corner tile, T *ring, unsigned thread)
+        : b_step(Depth * b_pitch) {
         const unsigned row = thread / 8, step = thread % 8;
 #pragma unroll
         for (unsigned i = 0; i < ARows; i++)
-            a_from[i] = a + least(tile.row + row + i * (Threads / 8), m - 1) * pitch + step;
+            a_from[i] = a + least(tile.row + row + i * (Threads / 8), m - 1) * a_pitch + step;
         a_to = address_of(ring + step * Pitch + row);
         const unsigned b_row = thread / BAcross, b_column = thread % BAcross * Wide;
         const uint64 column = least(tile.column + b_column, (n - 1) / Wide * Wide);
         last = static_cast<unsigned>(least(n - 1 - column, Wide - 1));
 #pragma unroll
         for (unsigned i = 0; i < BWords; i++)
-            b_from[i] = b + (b_row + i * BDown) * n + column;
+            b_from[i] = b + (b_row + i * BDown) * b_pitch + column;
         b_to = address_of(ring + Depth * Pitch + b_row * Tiling::Columns + b_column);
     }
     __device__ static uint64 least(uint64 a, uint64 b) { return a < b ? a : b; }
@@ -72,7 +74,7 @@ template <class Tiling, bool Words, class T> struct loader {
     }
     // The first tiles, which have `depth` steps of k.
     __device__ void load_first(unsigned depth, unsigned thread) {
-        const uint64 n = b_step / Depth;
+        const uint64 b_pitch = b_step / Depth;
 #pragma unroll
         for (unsigned s = 0; s < ASteps; s++)
 #pragma unroll
@@ -85,7 +87,7 @@ template <class Tiling, bool Words, class T> struct loader {
             for (unsigned each = 0; each < Wide; each++)
                 copy<T>(b_slot(0, i) + each * sizeof(T), b_from[i] + (each < last ? each : last),
                         there);
-            b_from[i] = kept(b_from[i] + depth * n);
+            b_from[i] = kept(b_from[i] + depth * b_pitch);
         }
 #pragma unroll
         for (unsigned i = 0; i < ARows; i++)
@@ -160,33 +162,46 @@ __device__ void load_after(Loader &next, unsigned step, unsigned stage, unsigned
         }
 }
 
-// Multiplies the first tiles from step `first` of each slice on; the steps before it are zeros.
+// Multiplies a slice's steps of a layer from `first` on. The compiler keeps the order of the
+// multiplications in a block as short as a step.
 template <class Tiling, class Loader, class T>
-__device__ void multiply_rest(outputs<Tiling, T> &mine, address a_first, address b_first,
-                              unsigned first) {
+__device__ void multiply_steps(outputs<Tiling, T> &mine, address a_at, address b_at,
+                               unsigned first) {
     T a_items[mine.Rows], b_items[mine.Columns];
 #pragma unroll 1
     for (unsigned step = first; step < Tiling::Depth / Tiling::Slices; step++) {
-        mine.read(at<T>(a_first, step * Loader::Pitch), at<T>(b_first, step * Loader::BPitch),
-                  a_items, b_items);
+        mine.read(at<T>(a_at, step * Loader::Pitch), at<T>(b_at, step * Loader::BPitch), a_items,
+                  b_items);
         mine.multiply(a_items, b_items);
     }
 }
 
-// Adds k steps, whose tiles `next` loads to the ring. The copies of the next tiles are issued
+// Stages of the ring, in bytes: the one that is read, and the one that is loaded next.
+template <unsigned Stage, unsigned Stages> struct ring_stages {
+    unsigned reads = 0, writes = (Stages - 1) * Stage;
+    // Waits for the next layer; all have read the previous one then.
+    __device__ void advance() {
+        writes = reads;
+        reads = reads + Stage < Stages * Stage ? reads + Stage : 0;
+        wait<Stages - 2>();
+        __syncthreads();
+    }
+};
+
+// Adds k steps, whose layers `next` loads to the ring. The copies of the next layers are issued
 // between the steps (TUNING.md M2).
 template <class Tiling, class Loader, class T>
 __device__ void multiply_tiles(outputs<Tiling, T> &mine, Loader &next, uint64 k, T *ring,
                                unsigned thread) {
     constexpr unsigned Depth = Tiling::Depth, Stages = Tiling::Stages;
-    constexpr unsigned Steps = Depth / Tiling::Slices; // of k, a warp's in each tile
-    constexpr unsigned Stage = Loader::Stage * sizeof(T), Ring = Stages * Stage;
+    constexpr unsigned Steps = Depth / Tiling::Slices; // of k, a warp's in each layer
+    constexpr unsigned Stage = Loader::Stage * sizeof(T);
     static_assert(Stages >= 2 && Steps % 2 == 0, "the stages and the registers take turns");
     if (!k)
         return;
-    const unsigned tiles = static_cast<unsigned>((k - 1) / Depth + 1);
-    unsigned to_load = tiles - 1;
-    next.load_first(static_cast<unsigned>(k - (tiles - 1ull) * Depth), thread);
+    const unsigned layers = static_cast<unsigned>((k - 1) / Depth + 1);
+    unsigned to_load = layers - 1;
+    next.load_first(static_cast<unsigned>(k - (layers - 1ull) * Depth), thread);
     commit();
 #pragma unroll
     for (unsigned stage = 1; stage < Stages - 1; stage++)
@@ -195,46 +210,52 @@ __device__ void multiply_tiles(outputs<Tiling, T> &mine, Loader &next, uint64 k,
     __syncthreads();
 
     const unsigned slice = thread / Tiling::SliceThreads;
-    T a_items[2][mine.Rows], b_items[2][mine.Columns];
     const address a_first = address_of(ring + slice * Steps * Loader::Pitch + mine.row);
     const address b_first =
         address_of(ring + Depth * Loader::Pitch + slice * Steps * Loader::BPitch + mine.column);
-    unsigned reads = 0, writes = Ring - Stage; // stages of the ring, in bytes
-    unsigned left = tiles;
-    if constexpr (Loader::SkipsZeros) {
-        // A first layer that is much shorter than the others: without its zeros.
-        const unsigned missing = static_cast<unsigned>(tiles * static_cast<uint64>(Depth) - k);
-        if (missing >= Depth / 4) {
-            load_tiles(next, writes, to_load);
-            multiply_rest<Tiling, Loader>(mine, a_first, b_first,
-                                          missing > slice * Steps ? missing - slice * Steps : 0);
-            if (--left == 0)
-                return;
-            writes = reads;
-            reads = Stage;
-            wait<Stages - 2>();
-            __syncthreads();
-        }
+    ring_stages<Stage, Stages> at_stage;
+    unsigned left = layers, zeros = 0; // steps at the start of the first layer
+    if constexpr (Loader::SkipsZeros)
+        zeros = static_cast<unsigned>(layers * static_cast<uint64>(Depth) - k);
+    for (; left && (Loader::Short || zeros >= Depth / 4); left--) {
+        load_tiles(next, at_stage.writes, to_load);
+        multiply_steps<Tiling, Loader>(mine, a_first + at_stage.reads, b_first + at_stage.reads,
+                                       zeros > slice * Steps ? zeros - slice * Steps : 0);
+        zeros = 0;
+        at_stage.advance();
     }
-    mine.read(at<T>(a_first + reads), at<T>(b_first + reads), a_items[0], b_items[0]);
+    if (Loader::Short || !left)
+        return;
+    T a_items[2][mine.Rows], b_items[2][mine.Columns];
+    mine.read(at<T>(a_first + at_stage.reads), at<T>(b_first + at_stage.reads), a_items[0],
+              b_items[0]);
     for (; left; left--) {
-        const address a_at = a_first + reads, b_at = b_first + reads;
+        const address a_at = a_first + at_stage.reads, b_at = b_first + at_stage.reads;
 #pragma unroll
         for (unsigned step = 0; step < Steps; step++) {
             const unsigned now = step % 2, then = 1 - now;
-            if (step + 1 < Steps) {
-                mine.read(at<T>(a_at, (step + 1) * Loader::Pitch),
-                          at<T>(b_at, (step + 1) * Loader::BPitch), a_items[then], b_items[then]);
-            } else if (left > 1) {
-                writes = reads; // the stage that all have read at this barrier
-                reads = reads + Stage < Ring ? reads + Stage : 0;
-                wait<Stages - 2>();
-                __syncthreads();
-                mine.read(at<T>(a_first + reads), at<T>(b_first + reads), a_items[then],
-                          b_items[then]);
+            if constexpr (sizeof(T) == 8) {
+                if (step + 1 == Steps && left > 1)
+                    at_stage.advance();
+                mine.multiply_and_read(a_items[now], b_items[now],
+                                       step + 1 < Steps ? at<T>(a_at, (step + 1) * Loader::Pitch)
+                                                        : at<T>(a_first + at_stage.reads),
+                                       step + 1 < Steps ? at<T>(b_at, (step + 1) * Loader::BPitch)
+                                                        : at<T>(b_first + at_stage.reads),
+                                       a_items[then], b_items[then]);
+            } else {
+                if (step + 1 < Steps) {
+                    mine.read(at<T>(a_at, (step + 1) * Loader::Pitch),
+                              at<T>(b_at, (step + 1) * Loader::BPitch), a_items[then],
+                              b_items[then]);
+                } else if (left > 1) {
+                    at_stage.advance();
+                    mine.read(at<T>(a_first + at_stage.reads), at<T>(b_first + at_stage.reads),
+                              a_items[then], b_items[then]);
+                }
+                mine.multiply(a_items[now], b_items[now]);
             }
-            mine.multiply(a_items[now], b_items[now]);
-            load_after<Steps>(next, step, writes, to_load);
+            load_after<Steps>(next, step, at_stage.writes, to_load);
         }
     }
 }
@@ -245,10 +266,10 @@ __device__ void make_tile(outputs<Tiling, T> &mine, const T *a, const T *b, uint
                           uint64 k, corner tile, unsigned thread) {
     T *ring = shared_memory<T>();
     if (in_words(b, n)) {
-        loader<Tiling, true, T> next(a, b, m, n, k, tile, ring, thread);
+        loader<Tiling, true, T> next(a, b, m, n, k, n, tile, ring, thread);
         multiply_tiles(mine, next, k, ring, thread);
     } else {
-        loader<Tiling, false, T> next(a, b, m, n, k, tile, ring, thread);
+        loader<Tiling, false, T> next(a, b, m, n, k, n, tile, ring, thread);
         multiply_tiles(mine, next, k, ring, thread);
     }
     if (Tiling::Slices > 1)

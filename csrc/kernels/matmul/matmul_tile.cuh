@@ -42,6 +42,17 @@ struct tiling {
     static constexpr unsigned Threads = SliceThreads * Slices;
 };
 
+// Adds the products of a column of a and element j of a row of b: down or, next to it, up.
+template <unsigned Rows, unsigned Columns, class T>
+__device__ inline void add_column(T (&sums)[Rows][Columns], const T (&a)[Rows],
+                                  const T (&b)[Columns], unsigned j) {
+#pragma unroll
+    for (unsigned each = 0; each < Rows; each++) {
+        const unsigned i = j % 2 ? Rows - 1 - each : each;
+        sums[i][j] += a[i] * b[j];
+    }
+}
+
 // Adds all products of a column and a row to sums. Consecutive multiplications share an operand,
 // which the register file then reads once: float64 takes three cycles instead of two where it
 // cannot (TUNING.md M6), so its columns are not interleaved.
@@ -51,11 +62,7 @@ __device__ inline void add_products(T (&sums)[Rows][Columns], const T (&a)[Rows]
     if constexpr (ByColumns) {
 #pragma unroll
         for (unsigned j = 0; j < Columns; j++)
-#pragma unroll
-            for (unsigned each = 0; each < Rows; each++) {
-                const unsigned i = j % 2 ? Rows - 1 - each : each;
-                sums[i][j] += a[i] * b[j];
-            }
+            add_column(sums, a, b, j);
     } else {
         // Two rows at a time, alternating down and up.
 #pragma unroll
@@ -108,6 +115,27 @@ template <class Tiling, class T> struct outputs {
 
     __device__ void multiply(const T (&a_items)[Rows], const T (&b_items)[Columns]) {
         add_products(sums, a_items, b_items);
+    }
+
+    // Multiplies a step's operands while the next step's are in flight. Between float64's columns
+    // one word is read: the compiler then keeps their order, in which the next multiplication
+    // shares an operand (TUNING.md M23).
+    __device__ void multiply_and_read(const T (&a_items)[Rows], const T (&b_items)[Columns],
+                                      const T *a, const T *b, T (&a_next)[Rows],
+                                      T (&b_next)[Columns]) {
+        constexpr unsigned Words = RowWords + ColumnWords;
+#pragma unroll
+        for (unsigned j = 0; j < Columns; j++) {
+#pragma unroll
+            for (unsigned w = j * Words / Columns; w < (j + 1) * Words / Columns; w++)
+                if (w < RowWords)
+                    *reinterpret_cast<word<T> *>(&a_next[w * Wide]) =
+                        *reinterpret_cast<const word<T> *>(a + w * RowStep);
+                else
+                    *reinterpret_cast<word<T> *>(&b_next[(w - RowWords) * Wide]) =
+                        *reinterpret_cast<const word<T> *>(b + (w - RowWords) * ColumnStep);
+            add_column(sums, a_items, b_items, j);
+        }
     }
 
     __device__ void store(T *c, corner tile, uint64 m, uint64 n) const {
