@@ -163,17 +163,18 @@ __device__ inline pair_of_halves fused(pair_of_halves x, pair_of_halves b, pair_
     return y;
 }
 
-// `from` begins with b and two values of c, which the steps use in turn; the rest are the chains'
-// first values, repeated. An output element is a chain's value after `repeats` steps, an even
-// number. Eight chains: twice the number that covers a latency of 4 cycles with one warp a
-// scheduler.
+// `from` begins with three numbers, of which b is the second; the rest are the chains' first values,
+// repeated. An output element is a chain's value after `repeats` steps, an even number. Eight
+// chains: twice the number that covers a latency of 4 cycles with one warp a scheduler. One register
+// is factor and summand: the registers supply two float64 operands in a multiply-add's two cycles,
+// and a third takes one more (TUNING.md M23).
 constexpr unsigned CHAINS = 8;
 
 template <class T>
 __device__ inline void multiply_add(const uint32_t *from, uint32_t *to, uint64 n, uint64 repeats) {
     const T *values = reinterpret_cast<const T *>(from);
     const uint64 firsts = n * sizeof *from / sizeof(T) - 3;
-    const T b = values[0], c0 = values[1], c1 = values[2];
+    const T b = values[1];
     T x[CHAINS];
 #pragma unroll
     for (unsigned k = 0; k < CHAINS; k++)
@@ -181,11 +182,8 @@ __device__ inline void multiply_add(const uint32_t *from, uint32_t *to, uint64 n
 #pragma unroll 8
     for (uint64 step = 0; step < repeats / 2; step++) {
 #pragma unroll
-        for (unsigned k = 0; k < CHAINS; k++)
-            x[k] = fused(x[k], b, c0);
-#pragma unroll
-        for (unsigned k = 0; k < CHAINS; k++)
-            x[k] = fused(x[k], b, c1);
+        for (unsigned k = 0; k < 2 * CHAINS; k++)
+            x[k % CHAINS] = fused(x[k % CHAINS], b, b);
     }
 #pragma unroll
     for (unsigned k = 0; k < CHAINS; k++)

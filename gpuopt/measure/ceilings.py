@@ -142,15 +142,17 @@ def _chains(dtype: str) -> np.ndarray:
     return np.repeat(values, 2) if dtype == "float16" else values
 
 
-def _chains_end(values: np.ndarray, dtype: str, items: int, steps: int) -> np.ndarray:
-    """Return where chains are after a number of steps: x -> -x + 1 -> -(-x + 1) + 2 = x + 1.
+def _chains_end(values: np.ndarray, dtype: str, items: int, added: int) -> np.ndarray:
+    """Return where chains are to which steps added a whole number.
 
-    The sum stands still at the first whole number whose successor is no number of the dtype.
+    On the cpu two steps add 1: x -> -x + 1 -> -(-x + 1) + 2 = x + 1. On a GPU each step adds 1:
+    x -> x * 1 + 1. The sum stands still at the first whole number whose successor is no number of
+    the dtype.
     """
     lanes = 2 if dtype == "float16" else 1
     firsts = values[::lanes][3:].astype(np.float64)
     most = 2.0 ** (np.finfo(dtype).nmant + 1)
-    ends = np.minimum(firsts + steps // 2, most).astype(dtype)
+    ends = np.minimum(firsts + added, most).astype(dtype)
     return np.repeat(np.resize(ends, items), lanes)
 
 
@@ -367,7 +369,7 @@ def _cpu_arithmetic(device: Device, dtype: str, quick: bool) -> Ceiling:
 
     def check(got: np.ndarray) -> bool:
         # The chains' first values begin anew for no thread: item j has the j-th of them.
-        return np.array_equal(got.view(dtype), _chains_end(values, dtype, items, steps))
+        return np.array_equal(got.view(dtype), _chains_end(values, dtype, items, steps // 2))
 
     rate, spread = problem.rate(rung, 2.0 * items * steps, check, quick)
     return Ceiling(f"FMA {dtype}", "FLOP/s", rate, spread)
