@@ -163,11 +163,11 @@ __device__ inline pair_of_halves fused(pair_of_halves x, pair_of_halves b, pair_
     return y;
 }
 
-// `from` begins with three numbers, of which b is the second; the rest are the chains' first values,
-// repeated. An output element is a chain's value after `repeats` steps, an even number. Eight
-// chains: twice the number that covers a latency of 4 cycles with one warp a scheduler. One register
-// is factor and summand: the registers supply two float64 operands in a multiply-add's two cycles,
-// and a third takes one more (TUNING.md M23).
+// `from` begins with three numbers, of which b is the second; the rest are the chains' first
+// values, repeated. An output element is a chain's value after `repeats` steps, an even number.
+// Eight chains: twice the number that covers a latency of 4 cycles with one warp a scheduler. One
+// register is factor and summand: the registers supply two float64 operands in a multiply-add's two
+// cycles, and a third takes one more (TUNING.md M23).
 constexpr unsigned CHAINS = 8;
 
 template <class T>

@@ -86,10 +86,13 @@ static double cost_of(const struct ops_queue *queue, const struct ops_choice *ch
         work->chunks ? (double)work->chunks / (double)(work->tiles - work->whole) : 0;
     const uint64_t k = work->plan.chunk < work->plan.k ? work->plan.chunk : work->plan.k;
     const double steps = (double)k + speeds[tiling - tilings].steps;
-    const double elements = tiling->rung >= STREAM_K || work->plan.n * item_bytes % WORD == 0
-                                ? 1
-                                : ops_fixed(matmul, ladder_elements) / (double)PERCENT;
-    const double tile = tiling->rows * tiling->columns * steps * elements / rate * THOUSAND;
+    double percent = PERCENT;
+    if (tiling->rung < STREAM_K && work->plan.n * item_bytes % WORD)
+        percent = ops_fixed(matmul, ladder_elements);
+    if (tiling->rung < STREAM_K && item_bytes == 8)
+        percent = percent * ops_fixed(matmul, ladder_float64) / PERCENT;
+    const double tile =
+        tiling->rows * tiling->columns * steps * percent / PERCENT / rate * THOUSAND;
     const double full = rounds * tile / speeds[tiling - tilings].rate,
                  alone = turns * tile / speeds[tiling - tilings].alone;
     const double busy = ops_fixed(matmul, ladder_cycles) +

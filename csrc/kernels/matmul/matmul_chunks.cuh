@@ -237,6 +237,34 @@ template <class Tiling> struct loader_of<Tiling, float32> {
 template <class Tiling, class T>
 constexpr bool HAS_PLAIN = sizeof(T) == 8 && Tiling::Threads == 256;
 
+// Adds the products of a block's part of a tile.
+template <class Tiling, class T, class S>
+__device__ void multiply_part(outputs<Tiling, S> &mine, const T *a, const T *b,
+                              const chunks<S> &cut, const matmul_plan &plan, const tile_part &part,
+                              S *ring, unsigned thread) {
+    const unit work = unit_of<Tiling>(plan, cut, part);
+    operands<T> from = operands_of(a, b, plan, work.product);
+    from.a += work.first * plan.a_k;
+    from.b += work.first * plan.b_k;
+    const bool plain = HAS_PLAIN<Tiling, T> && plan.a_k == 1 && plan.b_column == 1 &&
+                       plan.n % WIDE<T> == 0 && in_words(from.b, plan.b_k);
+    wait_for_kernel_before();
+    if constexpr (HAS_PLAIN<Tiling, T>)
+        if (plain) {
+            loader<Tiling, true, T> next(from.a, from.b, plan.m, plan.n, plan.a_row, plan.b_k,
+                                         work.tile, ring, thread);
+            multiply_tiles(mine, next, work.count, ring, thread);
+        }
+    if (!plain) {
+        using Loader = typename loader_of<Tiling, T>::type;
+        Loader next = {{from.a + work.tile.row * plan.a_row, plan.a_row, plan.a_k,
+                        plan.m - work.tile.row, ring, thread},
+                       {from.b + work.tile.column * plan.b_column, plan.b_column, plan.b_k,
+                        plan.n - work.tile.column, ring + Tiling::Depth * Loader::Pitch, thread}};
+        multiply_tiles(mine, next, work.count, ring, thread);
+    }
+}
+
 // New: the blocks of the last round have even chunks of the remaining work. The join of a first
 // part precedes the second: its barriers free the ring.
 template <class Tiling, class T>
@@ -250,28 +278,7 @@ __device__ void matmul_chunks(const T *a, const T *b, T *c, const chunks<sum_of<
         const unsigned thread = opaque_copy(threadIdx.x);
         outputs<Tiling, S> mine(thread % SliceThreads);
         if (const tile_part part = part_of(cut, blockIdx.x, turn); part.begin < part.end) {
-            const unit work = unit_of<Tiling>(plan, cut, part);
-            operands<T> from = operands_of(a, b, plan, work.product);
-            from.a += work.first * plan.a_k;
-            from.b += work.first * plan.b_k;
-            const bool plain = HAS_PLAIN<Tiling, T> && plan.a_k == 1 && plan.b_column == 1 &&
-                               plan.n % WIDE<T> == 0 && in_words(from.b, plan.b_k);
-            wait_for_kernel_before();
-            if constexpr (HAS_PLAIN<Tiling, T>)
-                if (plain) {
-                    loader<Tiling, true, T> next(from.a, from.b, plan.m, plan.n, plan.a_row,
-                                                 plan.b_k, work.tile, ring, thread);
-                    multiply_tiles(mine, next, work.count, ring, thread);
-                }
-            if (!plain) {
-                using Loader = typename loader_of<Tiling, T>::type;
-                Loader next = {{from.a + work.tile.row * plan.a_row, plan.a_row, plan.a_k,
-                                plan.m - work.tile.row, ring, thread},
-                               {from.b + work.tile.column * plan.b_column, plan.b_column, plan.b_k,
-                                plan.n - work.tile.column, ring + Tiling::Depth * Loader::Pitch,
-                                thread}};
-                multiply_tiles(mine, next, work.count, ring, thread);
-            }
+            multiply_part<Tiling>(mine, a, b, cut, plan, part, ring, thread);
             if (Tiling::Slices > 1)
                 add_slices<Tiling>(mine, ring, thread / SliceThreads, thread % SliceThreads);
         } else

@@ -188,6 +188,18 @@ template <unsigned Stage, unsigned Stages> struct ring_stages {
     }
 };
 
+// Loads all layers but one that the ring has room for, and waits for the first.
+template <unsigned Stage, unsigned Stages, class Loader>
+__device__ void start_ring(Loader &next, unsigned first, unsigned thread, unsigned &to_load) {
+    next.load_first(first, thread);
+    commit();
+#pragma unroll
+    for (unsigned stage = 1; stage < Stages - 1; stage++)
+        load_tiles(next, stage * Stage, to_load);
+    wait<Stages - 2>();
+    __syncthreads();
+}
+
 // Adds k steps, whose layers `next` loads to the ring. The copies of the next layers are issued
 // between the steps (TUNING.md M2).
 template <class Tiling, class Loader, class T>
@@ -199,24 +211,15 @@ __device__ void multiply_tiles(outputs<Tiling, T> &mine, Loader &next, uint64 k,
     static_assert(Stages >= 2 && Steps % 2 == 0, "the stages and the registers take turns");
     if (!k)
         return;
-    const unsigned layers = static_cast<unsigned>((k - 1) / Depth + 1);
-    unsigned to_load = layers - 1;
-    next.load_first(static_cast<unsigned>(k - (layers - 1ull) * Depth), thread);
-    commit();
-#pragma unroll
-    for (unsigned stage = 1; stage < Stages - 1; stage++)
-        load_tiles(next, stage * Stage, to_load);
-    wait<Stages - 2>();
-    __syncthreads();
-
+    unsigned left = static_cast<unsigned>((k - 1) / Depth + 1), to_load = left - 1; // layers
+    const unsigned first = static_cast<unsigned>(k - to_load * static_cast<uint64>(Depth));
+    start_ring<Stage, Stages>(next, first, thread, to_load);
     const unsigned slice = thread / Tiling::SliceThreads;
     const address a_first = address_of(ring + slice * Steps * Loader::Pitch + mine.row);
     const address b_first =
         address_of(ring + Depth * Loader::Pitch + slice * Steps * Loader::BPitch + mine.column);
     ring_stages<Stage, Stages> at_stage;
-    unsigned left = layers, zeros = 0; // steps at the start of the first layer
-    if constexpr (Loader::SkipsZeros)
-        zeros = static_cast<unsigned>(layers * static_cast<uint64>(Depth) - k);
+    unsigned zeros = Loader::SkipsZeros ? Depth - first : 0; // steps at the start
     for (; left && (Loader::Short || zeros >= Depth / 4); left--) {
         load_tiles(next, at_stage.writes, to_load);
         multiply_steps<Tiling, Loader>(mine, a_first + at_stage.reads, b_first + at_stage.reads,
