@@ -269,7 +269,7 @@ constexpr unsigned blocks_of(size_t item) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
     return 4; // all of its threads
 #else
-    return item < 4 ? 4 : 6;
+    return item < 4 ? 4 : item < 16 ? 6 : 5;
 #endif
 }
 
