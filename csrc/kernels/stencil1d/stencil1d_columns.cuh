@@ -23,6 +23,15 @@ template <class In, class Acc> struct column_items {
     __device__ void operator+=(unsigned k) { left += static_cast<int>(k); }
 };
 
+// The same for windows within the column.
+template <class In, class Acc> struct inside_items {
+    const In *from;
+    int64 step;
+
+    __device__ Acc operator[](unsigned k) const { return static_cast<Acc>(from[k * step]); }
+    __device__ void operator+=(unsigned k) { from += k * step; }
+};
+
 template <class In, class Acc> __device__ void columns(const stencil<In, Acc> &s) {
     constexpr unsigned COUNT = STENCIL1D_GROUP;
     const unsigned groups = s.form >> STENCIL1D_GROUPS, width = static_cast<unsigned>(s.width);
@@ -66,7 +75,14 @@ template <class In, class Acc> __device__ void columns(const stencil<In, Acc> &s
             return;
         In made[COUNT];
         items.left = first + static_cast<int>(output);
-        circling_window<op_weighted, COUNT, COUNT>(items, weights, width, made);
+        // Elements of 8 bytes are bound by memory (TUNING.md S10).
+        if (sizeof(In) < 8 && items.left >= 0 &&
+            items.left + static_cast<int64>(width + COUNT) <= s.n) {
+            const inside_items<In, Acc> inside = {items.column + items.left * s.step, s.step};
+            circling_window<op_weighted, COUNT, COUNT>(inside, weights, width, made);
+        } else {
+            circling_window<op_weighted, COUNT, COUNT>(items, weights, width, made);
+        }
 #pragma unroll
         for (unsigned j = 0; j < COUNT; j++)
             if (output + j < s.outputs)
