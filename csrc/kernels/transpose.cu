@@ -47,6 +47,7 @@ RUNG(7, "vector", "transpose_vector",
 // clang-format on
 #else
 
+#include "transpose/transpose_narrow.cuh"
 #include "transpose/transpose_packed.cuh"
 #include "transpose/transpose_phased.cuh"
 #include "transpose/transpose_rows.cuh"
@@ -212,6 +213,11 @@ __device__ void move_unaligned_tile(const T *in, T *out, const transpose_plan &p
     if constexpr (sizeof(T) >= 4)
         if (sizeof(T) > 4 || plan.shape == TRANSPOSE_WIDE) {
             move_wide_tile(in, out, plan, corner);
+            return;
+        }
+    if constexpr (sizeof(T) < 4)
+        if (plan.shape == TRANSPOSE_NARROW) {
+            move_narrow_tile(in, out, plan, corner);
             return;
         }
     if constexpr (sizeof(T) <= 4)

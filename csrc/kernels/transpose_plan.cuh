@@ -13,6 +13,7 @@ enum transpose_shape {
     TRANSPOSE_PHASED,  /* tiles; rows are unaligned */
     TRANSPOSE_PACKED,  /* tiles over several axes, runs of memory on both sides */
     TRANSPOSE_WIDE,    /* tiles over any axes, of elements of at least a word */
+    TRANSPOSE_NARROW,  /* the same, of narrower elements */
     TRANSPOSE_ROWS     /* the innermost axis stays innermost: rows are copied */
 };
 
@@ -90,6 +91,10 @@ struct transpose_plan {
      * after those of a vector. Axes: the grid's, `load_axes` of the rows, `run_axes` of the
      * columns. */
     uint32_t tile_rows, tile_columns, whole, lead, tile_pitch;
+    /* TRANSPOSE_NARROW: the same rows, columns and axes. A tile loads `tile_height` rows, in spans
+     * of `span` columns. `slots` vectors begin in a column's rows, from the first multiple of
+     * `align` bytes on; `lanes` lanes of a warp store adjacent ones. */
+    uint32_t tile_height, span, slots, align, lanes;
     struct transpose_cut cuts[TRANSPOSE_CUTS];
     struct transpose_axis axes[TRANSPOSE_AXES_MAX];
     uint32_t all_row_tiles; /* of all strips of a matrix */

@@ -132,7 +132,7 @@ static uint64_t tile_columns(enum transpose_shape shape, bool in_place, size_t i
 }
 
 static uint64_t columns_of(const struct transpose_plan *plan, size_t item) {
-    return plan->shape == TRANSPOSE_WIDE
+    return plan->tile_columns
                ? plan->tile_columns
                : tile_columns((enum transpose_shape)plan->shape, plan->in_place, item);
 }
@@ -142,8 +142,8 @@ static uint64_t columns_of(const struct transpose_plan *plan, size_t item) {
 static uint32_t columns_apart(const struct transpose_plan *plan, size_t item) {
     const uint64_t wide = columns_of(plan, item) * item;
     const uint64_t apart = fixed(slow_pitch) / 2 / wide;
-    if (plan->in_place || plan->shape == TRANSPOSE_WIDE ||
-        plan->in_pitch * item % fixed(slow_pitch) || fixed(slow_pitch) / 2 % wide)
+    if (plan->in_place || plan->tile_columns || plan->in_pitch * item % fixed(slow_pitch) ||
+        fixed(slow_pitch) / 2 % wide)
         return 0;
     return plan->columns * item % fixed(slow_pitch) ? 0 : (uint32_t)apart;
 }
@@ -186,7 +186,8 @@ static uint32_t count_near(const struct transpose_plan *plan, uint64_t strip) {
     uint32_t near = 0;
     while (near < plan->grid_axes && plan->axes[near].out < plan->out_pitch)
         strip *= plan->axes[near++].extent;
-    return strip <= fixed(near_tiles) ? near : 0;
+    const bool narrow = plan->shape == TRANSPOSE_NARROW;
+    return strip <= (narrow ? fixed(near_narrow_tiles) : fixed(near_tiles)) ? near : 0;
 }
 
 static void plan_matrix(const struct axes *axes, uint64_t addresses, struct transpose_plan *plan) {
@@ -261,6 +262,14 @@ static uint64_t order_tiles(const struct ops_queue *queue, size_t item, uint64_t
     return plan->row_tiles * across * matrices;
 }
 
+/* Whether elements of the matrices fill more than this number of eighths of the tiles. */
+static bool fills(const struct transpose_plan *plan, size_t item, uint64_t eighths) {
+    const enum transpose_shape shape = (enum transpose_shape)plan->shape;
+    const uint64_t tiles = (uint64_t)plan->all_row_tiles * plan->column_tiles;
+    const uint64_t high = tile_rows(shape, plan->in_place, item), wide = columns_of(plan, item);
+    return plan->rows * plan->columns > tiles * high * wide / 8 * eighths;
+}
+
 /* Blocks of each strip; 0 if they are too many, or have too many elements outside the matrix. */
 static uint64_t count_tiles(const struct ops_queue *queue, size_t item, uint64_t address,
                             struct transpose_plan *plan) {
@@ -278,8 +287,7 @@ static uint64_t count_tiles(const struct ops_queue *queue, size_t item, uint64_t
     /* Other tiles move wide elements almost as fast as full ones, narrow ones not (TUNING.md T17,
      * T25). */
     const uint64_t eighths = item > WORD || (item == WORD && shape == TRANSPOSE_ALIGNED) ? 6 : 4;
-    const bool fills = plan->rows * plan->columns > down * high * across * wide / 8 * eighths;
-    return fills || plan->in_place ? blocks : 0;
+    return fills(plan, item, eighths) || plan->in_place ? blocks : 0;
 }
 
 /* --- the rung that supports any axes */
@@ -318,7 +326,7 @@ static unsigned shared_bytes(const struct transpose_plan *plan, size_t item) {
     const uint64_t columns = tile_columns(shape, plan->in_place, item);
     if (shape == TRANSPOSE_ROWS)
         return 0;
-    if (shape == TRANSPOSE_PACKED || shape == TRANSPOSE_WIDE)
+    if (shape == TRANSPOSE_PACKED || shape == TRANSPOSE_WIDE || shape == TRANSPOSE_NARROW)
         return plan->table_bytes + plan->tile_bytes;
     if (plan->in_place) /* two tiles, of vectors or of elements */
         return (unsigned)(2 * rows * (columns * item + VECTOR));
@@ -345,8 +353,18 @@ static enum status widened_kernel(struct ops_queue *queue, const struct ops_choi
 /* Replaces tiles of a matrix, or a copy of rows, by better tiles; returns the blocks of a strip. */
 static uint64_t choose_tiles(const struct ops_queue *queue, const struct axes *axes,
                              const uint64_t *arrays, struct transpose_plan *plan, uint64_t blocks) {
-    struct transpose_plan wide = {.grid_axes = 0}, packed;
+    struct transpose_plan wide = {.grid_axes = 0}, packed, narrow;
     uint64_t wide_blocks = 0;
+    /* Two rows of tiles may be hardly more than one. */
+    if (axes->item < WORD && !moves_rows(axes) &&
+        (!blocks || (plan->all_row_tiles == 2 && !fills(plan, axes->item, fixed(narrow_fill)))) &&
+        ops_transpose_narrow(axes, arrays[0], queue->info.multiprocessors, &narrow)) {
+        const uint64_t found = order_tiles(queue, axes->item, arrays[0], &narrow);
+        if (found) {
+            *plan = narrow;
+            return found;
+        }
+    }
     if (axes->item >= WORD && !moves_rows(axes) && !(blocks && is_matrix_best(axes, plan))) {
         ops_transpose_wide(axes, arrays, &wide);
         wide_blocks = order_tiles(queue, axes->item, arrays[0], &wide);

@@ -33,6 +33,11 @@ static inline bool moves_rows(const struct axes *axes) {
 bool ops_transpose_pack(const struct axes *axes, const uint64_t *arrays, unsigned multiprocessors,
                         struct transpose_plan *plan);
 
+/* Plans tiles of TRANSPOSE_NARROW where the innermost axis does not stay, but for the grid's order;
+ * returns false if rows or columns are too few. */
+bool ops_transpose_narrow(const struct axes *axes, uint64_t address, unsigned multiprocessors,
+                          struct transpose_plan *plan);
+
 /* Plans tiles of TRANSPOSE_WIDE where the innermost axis does not stay, but for the grid's order.
  */
 void ops_transpose_wide(const struct axes *axes, const uint64_t *arrays,

@@ -1,5 +1,6 @@
-/* ops_transpose_wide.c: plans tiles over any axes for elements of at least a word: which axes are
- * a tile's rows, which its columns, and how many of each. Knows no queue.
+/* ops_transpose_wide.c: plans tiles over any axes for elements of at least a word, then for
+ * narrower ones: which axes are a tile's rows, which its columns, and how many of each. Knows no
+ * queue.
  */
 #include "ops_transpose.h"
 
@@ -276,4 +277,128 @@ void ops_transpose_wide(const struct axes *axes, const uint64_t *arrays,
     list_chains(&tiling);
     find_tiles(&tiling);
     fill_plan(&tiling, plan);
+}
+
+/* --- elements of 1 and 2 bytes */
+
+/* As in transpose_narrow.cuh: a warp's unit is 4 rows of 128 bytes. */
+enum { UNIT_ROWS = 4, UNIT_WIDE = 128, UNIT = UNIT_ROWS * UNIT_WIDE, COLUMN = 16 };
+
+/* Axes that are adjacent in memory, on one side. */
+struct side {
+    bool output, has[AXES_MAX];
+    uint64_t items;
+    unsigned positions; /* axes, from the innermost on */
+};
+
+/* Includes the next axis, unless a gap precedes it or the other side has it. */
+static bool extend(const struct axes *axes, struct side *side, const struct side *other) {
+    if (side->positions == axes->count)
+        return false;
+    const unsigned position = axes->count - 1 - side->positions;
+    const unsigned axis = side->output ? axes->output[position] : position;
+    if (other->has[axis] || (!side->output && axes->in[axis] != side->items))
+        return false;
+    side->has[axis] = true;
+    side->items *= axes->extent[axis];
+    side->positions++;
+    return true;
+}
+
+/* Extends the shorter side first, until both have enough elements or no axis is left. */
+static void choose_sides(const struct axes *axes, struct side *rows, struct side *columns) {
+    const uint64_t enough = fixed(enough) / axes->item;
+    extend(axes, rows, columns);
+    extend(axes, columns, rows);
+    for (bool more = true; more;) {
+        struct side *less = rows->items < columns->items ? rows : columns;
+        struct side *other = less == rows ? columns : rows;
+        more = (less->items < enough && extend(axes, less, other)) ||
+               (other->items < enough && extend(axes, other, less));
+    }
+}
+
+/* Lists the other axes in the output's order, then those of both sides, innermost first. */
+static void list_narrow_axes(const struct axes *axes, const struct side *rows,
+                             const struct side *columns, struct transpose_plan *plan) {
+    const struct side *sides[] = {NULL, rows, columns};
+    unsigned listed = 0;
+    for (unsigned k = 0; k < 3; k++)
+        for (unsigned position = axes->count; position-- > 0;) {
+            const bool output = !sides[k] || sides[k]->output;
+            const unsigned axis = output ? axes->output[position] : position;
+            if (sides[k] ? sides[k]->has[axis] : !rows->has[axis] && !columns->has[axis])
+                plan->axes[listed++] =
+                    (struct transpose_axis){axes->extent[axis], axes->in[axis], axes->out[axis]};
+        }
+    plan->load_axes = rows->positions;
+    plan->run_axes = columns->positions;
+    plan->grid_axes = listed - rows->positions - columns->positions;
+}
+
+/* Chooses the rows of a tile: all, or of several the same multiple of 128 bytes, up to `high`. */
+static void choose_rows(uint64_t item, uint64_t high, struct transpose_plan *plan) {
+    const uint64_t bytes = plan->rows * item, word = WORD / item, vector = VECTOR / item;
+    const bool splits = bytes > high + high / 4;
+    const uint64_t even = ceil_div(ceil_div(bytes, ceil_div(bytes, high)), UNIT_WIDE) * UNIT_WIDE;
+    plan->align = splits ? SECTOR : VECTOR;
+    plan->tile_rows = (uint32_t)plan->rows;
+    if (splits)
+        plan->tile_rows = (uint32_t)(even / item);
+    plan->slots = (uint32_t)ceil_div(plan->tile_rows, vector);
+    plan->lanes = 8;
+    if (ceil_div(plan->slots, 4) * 4 < ceil_div(plan->slots, 8) * 8)
+        plan->lanes = 4;
+    /* A vector that begins in the last row has elements of 5 words. */
+    const uint64_t last =
+        splits ? plan->tile_rows - vector + SECTOR / item - 1 : plan->tile_rows - 1;
+    plan->tile_height = (uint32_t)(ceil_div((last / word + 5) * word, UNIT_ROWS) * UNIT_ROWS);
+}
+
+/* Chooses the columns of a tile that may have `most` bytes, and its size in shared memory. */
+static void choose_columns(uint64_t item, uint64_t most, uint64_t all_in,
+                           struct transpose_plan *plan) {
+    const uint64_t units = plan->tile_height / UNIT_ROWS;
+    /* Unaligned rows, as those of the next column are, leave a vector less of a unit. */
+    const bool aligned = plan->align == SECTOR && all_in % VECTOR == 0;
+    const uint64_t step = (!aligned ? item : all_in % SECTOR ? VECTOR : SECTOR) / item;
+    const uint64_t span = (UNIT_WIDE - (aligned ? 0 : VECTOR)) / item;
+    const uint64_t wide = span * max_u64(1, most / (units * UNIT));
+    const uint64_t even = ceil_div(plan->columns, ceil_div(plan->columns, wide));
+    const uint64_t spans = ceil_div(even, span);
+    plan->span = (uint32_t)(ceil_div(ceil_div(even, spans), step) * step);
+    plan->tile_columns = (uint32_t)(plan->span * spans);
+    plan->tile_bytes = (uint32_t)(units * UNIT * spans);
+    plan->table_bytes =
+        (uint32_t)((plan->tile_columns + 2) * COLUMN + units * spans * sizeof(uint32_t));
+}
+
+bool ops_transpose_narrow(const struct axes *axes, uint64_t address, unsigned multiprocessors,
+                          struct transpose_plan *plan) {
+    struct side rows = {.output = true, .items = 1}, columns = {.items = 1};
+    const uint64_t item = axes->item;
+    choose_sides(axes, &rows, &columns);
+    if (rows.items * item < fixed(narrow_rows) || columns.items * item < fixed(narrow_columns))
+        return false;
+    *plan = (struct transpose_plan){.shape = TRANSPOSE_NARROW,
+                                    .items = axes->items,
+                                    .reach = axes->reach,
+                                    .rows = rows.items,
+                                    .columns = columns.items,
+                                    .in_pitch = axes->in[axes->output[axes->count - 1]],
+                                    .out_pitch = axes->out[axes->count - 1]};
+    list_narrow_axes(axes, &rows, &columns, plan);
+    uint64_t all_in = address;
+    for (unsigned axis = 0; axis < axes->count; axis++)
+        all_in |= columns.has[axis] ? 0 : axes->in[axis] * item;
+    /* Small arrays have smaller tiles, for each multiprocessor to get some. */
+    const uint64_t share = axes->items * item / (multiprocessors * fixed(narrow_blocks));
+    const uint64_t high = min_u64(share / UNIT_WIDE, fixed(narrow_high)) / UNIT_WIDE * UNIT_WIDE;
+    choose_rows(item, max_u64(high, UNIT_WIDE), plan);
+    choose_columns(item, min_u64(share, fixed(narrow_bytes)), all_in, plan);
+    const uint64_t down = ceil_div(plan->rows, plan->tile_rows);
+    const uint64_t across = ceil_div(plan->columns, plan->tile_columns);
+    plan->all_row_tiles = (uint32_t)down;
+    plan->column_tiles = (uint32_t)across;
+    return down <= GRID_X && across <= GRID_X;
 }

@@ -280,6 +280,21 @@ def test_tiles_whose_rows_or_columns_are_several_axes(device, variant, dtype, rn
 
 
 @pytest.mark.parametrize("device, variant", any_rungs())
+@pytest.mark.parametrize("dtype", ["u1", "<i2"])
+def test_rows_and_columns_of_several_axes(device, variant, dtype, rng):
+    """Tiles of narrow elements: with all rows or some, ends that adjoin or do not, and gaps."""
+    for shape, axes in (((2, 131, 9, 13, 43), (4, 3, 2, 0, 1)), ((26, 11, 5, 251), (3, 2, 1, 0)),
+                        ((6, 80, 1501), (0, 2, 1)), ((77, 2, 903), (2, 1, 0)),
+                        ((401, 7, 3, 301), (3, 1, 0, 2)), ((1147, 9, 19, 8), (2, 1, 3, 0)),
+                        ((300, 135), (1, 0)), ((288, 144), (1, 0)), ((97, 641), (1, 0)),
+                        ((3, 129, 129), (0, 2, 1))):  # fmt: skip
+        array = bytes_of(rng, dtype, shape)
+        for view in (array, array[..., 1:-1]):
+            got = gpuopt.transpose(view, axes, variant=variant, device=device)
+            assert same(got, permuted(view, axes)), (shape, axes)
+
+
+@pytest.mark.parametrize("device, variant", any_rungs())
 def test_small_arrays_of_wide_items(device, variant, rng):
     """The shortest runs exceed a block's chunk."""
     for shape, axes in (((5, 7, 8, 32, 7), (4, 3, 1, 2, 0)), ((7, 9, 3, 9, 7), None)):
@@ -434,6 +449,9 @@ OFFSETS = [
     (4, 6, (7, 2, 3, 2, 5, 3), (5, 4, 3, 2, 1, 0)), (6, 13, (3, 3, 5), (1, 0, 2)),
     (5, 3, (21, 1100), (1, 0)), (4, 8, (9, 2, 14, 60), (3, 2, 1, 0)),
     (3, 2, (25, 60, 9), (2, 1, 0)), (2, 6, (300, 40), (1, 0)), (8, 4, (40, 20, 16), (2, 1, 0)),
+    (3, 5, (150, 130), (1, 0)), (5, 3, (3, 43, 2, 9, 20), (4, 3, 2, 0, 1)),
+    (1, 7, (523, 101), (1, 0)), (0, 11, (2, 97, 3, 90), (2, 3, 1, 0)),
+    (13, 2, (641, 4, 33), (1, 2, 0)),
 ]  # fmt: skip
 
 

@@ -1,0 +1,285 @@
+// transpose_narrow.cuh: tiles of rung 7 of transpose.cu for elements of 1 and 2 bytes: of a matrix
+// whose rows are any axes that are adjacent in the output, and whose columns are axes that are
+// adjacent in the input. Contains no kernel.
+#pragma once
+
+#include "transpose_phased.cuh"
+
+namespace transpose {
+
+// A block stores its part of a column, which is a row of the output, from the first vector or
+// sector on that begins there up to the one in which the next block's part begins, so it also loads
+// some of the next rows. After the matrix's last row, row 0 of the next column follows: the vector
+// with the end of one column and the start of the next is stored like any other if both adjoin in
+// the output.
+//
+// A warp copies 128 bytes of each of 4 rows to shared memory, a unit; all copies are in flight
+// before the first is waited for. Then it reads the unit by words, shifts each row's into place,
+// and stores it transposed: words of a column, of `ITEMS` rows each, a group. Word c of group g is
+// at c ^ (g & 28): lanes that hold a row, and lanes that gather vectors of 4 adjacent columns, use
+// different banks.
+template <class T> struct narrow_tile {
+    static constexpr unsigned ITEMS = 4 / sizeof(T); // of a word
+    static constexpr unsigned VECTOR = 16 / sizeof(T);
+    static constexpr unsigned PITCH = 32 * ITEMS * 4; // bytes
+    // A column: the address of the first vector or sector that begins in it in the output, the
+    // elements before that, and the byte of its first word in the tile.
+    struct __align__(16) column {
+        uint64 to;
+        unsigned before, slot;
+        __device__ uint64 begin() const { return to - before * sizeof(T); }
+    };
+    const transpose_plan &plan;
+    char *words;
+    // Tables: the columns, beginning with the one before the tile; for each row of a unit the bytes
+    // before it in its first vector.
+    column *columns;
+    unsigned *skipped;
+
+    __device__ explicit narrow_tile(const transpose_plan &plan)
+        : plan(plan), words(shared_memory<char>()),
+          columns(reinterpret_cast<column *>(words + plan.tile_bytes) + 1),
+          skipped(reinterpret_cast<unsigned *>(columns + plan.tile_columns + 1)) {}
+
+    // The vector that begins at element `row` of a column.
+    __device__ uint4 gather(unsigned row, unsigned slot) const {
+        const unsigned group = row / ITEMS, first = group * PITCH + slot;
+        unsigned found[5];
+#pragma unroll
+        for (unsigned j = 0; j < 5; j++)
+            found[j] = *reinterpret_cast<const unsigned *>(
+                words + (first ^ ((group * 4 + j * 4) & 112)) + j * PITCH);
+        const unsigned shift = row * (8 * sizeof(T)); // modulo 32
+#pragma unroll
+        for (unsigned j = 0; j < 4; j++)
+            found[j] = __funnelshift_r(found[j], found[j + 1], shift);
+        return make_uint4(found[0], found[1], found[2], found[3]);
+    }
+};
+
+// Offset of row or column `index`: `In` the input's, else the output's.
+template <bool In>
+__device__ uint64 offset_along(const transpose_axis *axes, unsigned count, uint64 index) {
+    uint64 offset = 0;
+#pragma unroll 1
+    for (unsigned k = 0; k + 1 < count; k++) {
+        const unsigned extent = static_cast<unsigned>(axes[k].extent);
+        const uint64 rest = index >> 32 ? index / extent : static_cast<unsigned>(index) / extent;
+        offset += (index - rest * extent) * (In ? axes[k].in : axes[k].out);
+        index = rest;
+    }
+    return offset + index * (In ? axes[count - 1].in : axes[count - 1].out);
+}
+
+// The addresses of the tile's rows: row `k` is row `row` + k of the matrix, or after the last one a
+// row of the next column.
+template <class T> struct narrow_rows {
+    const transpose_plan &plan;
+    uint64 base, row; // address of the matrix's row 0 in the tile's first column
+    __device__ uint64 operator()(unsigned k) const {
+        uint64 there = row + k;
+        const bool next = there >= plan.rows;
+        there -= next ? plan.rows : 0;
+        there = there < plan.rows ? there : 0;
+        return base +
+               sizeof(T) *
+                   (offset_along<true>(plan.axes + plan.grid_axes, plan.load_axes, there) + next);
+    }
+};
+
+// Copies the vectors that hold a tile's rows, of `units` units a span. Those that are not entirely
+// in the array are loaded by elements.
+template <class T>
+__device__ void copy_units(const narrow_tile<T> &tile, const narrow_rows<T> &rows, unsigned units,
+                           unsigned all, const T *in) {
+    constexpr unsigned WARPS = TILES_BLOCK / 32, COUNT = 8; // units at once
+    const unsigned lane = threadIdx.x % 32, offset = lane % 8 * 16;
+    const unsigned wide = tile.plan.span * unsigned(sizeof(T));
+    const uint64 low = reinterpret_cast<uint64>(in);
+    const uint64 high = reinterpret_cast<uint64>(in + tile.plan.reach);
+#pragma unroll 1
+    for (unsigned first = threadIdx.x / 32; first < all; first += COUNT * WARPS) {
+        // A lane finds the address of one row; those beyond the last unit repeat one of its rows.
+        const unsigned mine = first + lane / 4 * WARPS, unit = least(all - 1, mine);
+        const unsigned span = unit / units;
+        const uint64 own = rows((unit - span * units) * 4 + lane % 4) + span * wide;
+        if (mine < all)
+            reinterpret_cast<unsigned char *>(tile.skipped + mine)[lane % 4] =
+                static_cast<unsigned char>(own % 16);
+        char *to = tile.words + first * 512 + lane * 16;
+        if (!__any_sync(~0u, own < low + 15 || own + wide + 15 > high)) {
+#pragma unroll
+            for (unsigned k = 0; k < COUNT; k++) {
+                if (first + k * WARPS >= all)
+                    break;
+                const uint64 at = __shfl_sync(~0u, own, k * 4 + lane / 8);
+                if (offset < static_cast<unsigned>(at) % 16 + wide)
+                    copy_async(reinterpret_cast<uint4 *>(to + k * WARPS * 512),
+                               reinterpret_cast<const uint4 *>((at & ~15ull) + offset));
+            }
+            continue;
+        }
+#pragma unroll 1
+        for (unsigned k = 0; k < COUNT && first + k * WARPS < all; k++) {
+            const uint64 from = (__shfl_sync(~0u, own, k * 4 + lane / 8) & ~15ull) + offset;
+#pragma unroll 1
+            for (unsigned j = 0; j < 16; j += sizeof(T))
+                if (from + j >= low && from + j < high)
+                    *reinterpret_cast<T *>(to + k * WARPS * 512 + j) =
+                        *reinterpret_cast<const T *>(from + j);
+        }
+    }
+}
+
+// Transposes the warp's units in place.
+template <class T>
+__device__ void turn_units(const narrow_tile<T> &tile, unsigned units, unsigned all) {
+    constexpr unsigned ITEMS = narrow_tile<T>::ITEMS, PITCH = narrow_tile<T>::PITCH;
+    constexpr unsigned WARPS = TILES_BLOCK / 32;
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    // Lanes beyond the span repeat the word after it.
+    const unsigned own = 4 * least(lane, (tile.plan.span * unsigned(sizeof(T)) + 3) / 4);
+    unsigned group = warp % units * (4 / ITEMS);
+#pragma unroll 2
+    for (unsigned unit = warp; unit < all; unit += WARPS) {
+        char *words = tile.words + unit * 512;
+        const unsigned skipped = tile.skipped[unit], firsts = skipped & 0x0c0c0c0c;
+        unsigned taken[4];
+#pragma unroll
+        for (unsigned i = 0; i < 4; i++)
+            taken[i] = *reinterpret_cast<const unsigned *>(words + own + i * 128 +
+                                                           __byte_perm(firsts, 0, 0x4440 + i));
+        __syncwarp();
+        const unsigned bits = skipped << 3;
+#pragma unroll
+        for (unsigned i = 0; i < 4; i++)
+            taken[i] = __funnelshift_r(taken[i], __shfl_down_sync(~0u, taken[i], 1), bits >> 8 * i);
+#pragma unroll
+        for (unsigned i = 0; i < 4; i += ITEMS) {
+            unsigned found[ITEMS];
+#pragma unroll
+            for (unsigned j = 0; j < ITEMS; j++)
+                found[j] = taken[i + j];
+            turn_words(found);
+            put_words(reinterpret_cast<unsigned *>(
+                          words + i / ITEMS * PITCH +
+                          ((lane * ITEMS * 4) ^ ((group + i / ITEMS) * 4 & 112))),
+                      found);
+        }
+        group += WARPS * (4 / ITEMS);
+        while (group >= units * (4 / ITEMS))
+            group -= units * (4 / ITEMS);
+    }
+}
+
+// Stores the vectors of the tile's columns that begin in its rows; `rows` are left in the matrix.
+// In a warp, `lanes` lanes take adjacent vectors of a column. `whole` is a column's bytes if the
+// tile has all rows, else 0.
+template <class T>
+__device__ void store_narrow(const narrow_tile<T> &tile, uint64 rows, unsigned columns,
+                             uint64 whole) {
+    constexpr unsigned ITEMS = narrow_tile<T>::VECTOR;
+    const transpose_plan &plan = tile.plan;
+    const unsigned lanes = plan.lanes, warp = threadIdx.x / 32, q = threadIdx.x % 32 / lanes;
+    const unsigned left = warp / lanes * 32 + warp % lanes * 4 + q % 4 + q / 4 * lanes * 4;
+    const unsigned step = 8 / lanes * 32;
+#pragma unroll 1
+    for (unsigned p = 0; p < plan.slots; p += lanes) {
+        const unsigned mine = p + threadIdx.x % lanes;
+        const bool all = (p + lanes) * ITEMS + plan.align / sizeof(T) <= rows + 1; // in the matrix
+        if (all && p + lanes <= plan.slots) {
+#pragma unroll 1
+            for (unsigned k = left; k < columns; k += step) {
+                const auto column = tile.columns[k];
+                store_vector(reinterpret_cast<uint4 *>(column.to) + mine,
+                             tile.gather(mine * ITEMS + column.before, column.slot));
+            }
+        } else if (mine < plan.slots) {
+#pragma unroll 1
+            for (unsigned k = left; k < columns; k += step) {
+                const auto column = tile.columns[k];
+                const unsigned item = mine * ITEMS + column.before;
+                if (item + ITEMS <= rows ||
+                    (item < rows && whole && tile.columns[k + 1].begin() == column.begin() + whole))
+                    store_vector(reinterpret_cast<uint4 *>(column.to) + mine,
+                                 tile.gather(item, column.slot));
+            }
+        }
+    }
+}
+
+// Stores the elements of each column before its first vector, and after its last one, that no
+// vector of an adjoining column has.
+template <class T>
+__device__ void store_ends(const narrow_tile<T> &tile, uint64 rows, unsigned columns, uint64 whole,
+                           bool begins) {
+    constexpr unsigned ITEMS = narrow_tile<T>::VECTOR, SIZE = sizeof(T);
+    const transpose_plan &plan = tile.plan;
+    const bool ends = rows < plan.tile_rows + plan.align / SIZE;
+#pragma unroll 1
+    for (unsigned k = threadIdx.x; k < 2 * columns; k += TILES_BLOCK) {
+        const bool tail = k >= columns;
+        const auto *column = tile.columns + (tail ? k - columns : k);
+        const uint64 begin = column->begin();
+        const unsigned before = column->before;
+        unsigned first = 0, items = 0;
+        if (tail) {
+            const unsigned left = static_cast<unsigned>(rows) - before; // if it is not negative
+            first = before + left / ITEMS * ITEMS;
+            if (ends && rows >= before && left < plan.slots * ITEMS &&
+                !(whole && column[1].begin() == begin + whole))
+                items = left % ITEMS;
+        } else if (begins && !(whole && column[-1].begin() + whole == begin)) {
+            items = before;
+        }
+        T *at = reinterpret_cast<T *>(begin) + first;
+        if (items >= ITEMS) // a sector has two vectors
+            store_vector(reinterpret_cast<uint4 *>(at + items % ITEMS),
+                         tile.gather(items % ITEMS, column->slot));
+        if (items % ITEMS)
+            store_pieces(at, tile.gather(first, column->slot), items % ITEMS * SIZE, !tail);
+    }
+}
+
+template <class T>
+__device__ void move_narrow_tile(const T *in, T *out, const transpose_plan &plan,
+                                 const tile_corner &corner) {
+    using narrow = narrow_tile<T>;
+    const narrow tile(plan);
+    const uint64 row = static_cast<uint64>(corner.row_tile) * plan.tile_rows;
+    const uint64 left = static_cast<uint64>(corner.column_tile) * plan.tile_columns;
+    const unsigned columns = least(plan.columns - left, plan.tile_columns);
+    const uint64 rows = plan.rows - row;
+    // The last tile needs fewer, up to those of the vector that begins in its last row.
+    const unsigned units = least((rows + 20 / sizeof(T) + 2) / 4, plan.tile_height / 4);
+    const unsigned all = (columns + plan.span - 1) / plan.span * units;
+    const uint64 whole = plan.tile_rows == plan.rows ? plan.rows * sizeof(T) : 0;
+    const uint64 base = reinterpret_cast<uint64>(in + corner.in + left);
+    copy_units(tile, narrow_rows<T>{plan, base, row}, units, all, in);
+
+    const transpose_axis *run_axes = plan.axes + plan.grid_axes + plan.load_axes;
+#pragma unroll 1
+    for (unsigned k = threadIdx.x; k < columns + 2; k += TILES_BLOCK) {
+        const uint64 there = left + k - 1;
+        // The matrix's first column adjoins none before it, its last one none after it.
+        typename narrow::column column{0, 0, 0};
+        if (there < plan.columns) {
+            column.to = reinterpret_cast<uint64>(
+                out + corner.out + row + offset_along<false>(run_axes, plan.run_axes, there));
+            column.before = ((0 - static_cast<unsigned>(column.to)) & (plan.align - 1)) / sizeof(T);
+            column.to += column.before * sizeof(T);
+            const unsigned span = (k - 1) / plan.span;
+            column.slot = span * units * 512 + (k - 1 - span * plan.span) * 4;
+        }
+        (tile.columns - 1)[k] = column;
+    }
+    wait_for_copies();
+    __syncwarp();
+    turn_units(tile, units, all);
+    __syncthreads();
+    store_narrow(tile, rows, columns, whole);
+    if (!row || rows < plan.tile_rows + plan.align / sizeof(T))
+        store_ends(tile, rows, columns, whole, !row);
+}
+
+} // namespace transpose
