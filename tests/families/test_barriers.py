@@ -69,15 +69,17 @@ PLAN = np.dtype(
     ]
     + [(name, "u4") for name in ("vectors", "in_segments", "segments", "segments_whole", "period")]
     + [(name, "u4") for name in ("item_extent", "item_step", "item_magic", "item_jump")]
+    + [(name, "u4") for name in ("tile_rows", "tile_columns", "whole", "lead", "tile_pitch")]
+    + [(name, "u4") for name in ("tile_height", "span", "slots", "align", "lanes")]
     + [("cuts", CUT, 2), ("axes", AXIS, 64), ("all_row_tiles", "u4")],
     align=True,
 )
 
 
-def transpose(sides, tiles, shape, in_place=False):
+def transpose(sides, tiles, shape, in_place=False, **fields):
     """Return a call of a rung on a matrix, and the arguments of its launch, the plan the last.
 
-    The last rung's blocks move a packed tile twice.
+    The last rung's blocks move a packed tile twice. A wide tile's rows are two axes.
     """
     array, plan = np.ones(sides, FLOAT), np.zeros((), PLAN)
     rows, columns = sides
@@ -99,6 +101,11 @@ def transpose(sides, tiles, shape, in_place=False):
     ):  # fmt: skip
         plan[name] = value
     plan["axes"][:3] = [(rows, columns, pitch), (columns, 4, rows), (rows, pitch, 0)]
+    if shape == WIDE:
+        plan["load_axes"], plan["load_magic"] = 2, 0
+        plan["axes"][:3] = [(2, columns, 1), (rows // 2, 2 * columns, 2), (columns, 1, rows)]
+    for name, value in fields.items():
+        plan[name] = value
 
     def call(variant):
         own = array.copy()
@@ -107,7 +114,7 @@ def transpose(sides, tiles, shape, in_place=False):
     return call, [array, np.zeros(sides[::-1], FLOAT), *sides, 1, plan.tobytes()]
 
 
-ALIGNED, PHASED, PACKED = range(3)
+ALIGNED, PHASED, PACKED, WIDE = range(4)
 CUT_OUT = 2
 
 
@@ -191,6 +198,29 @@ CASES = {
         transpose((30, 17), (1, 1), PACKED),
         transpose((128, 128), (2, 2), ALIGNED, in_place=True),
         transpose((70, 70), (2, 2), PHASED, in_place=True),
+        transpose(
+            (30, 17),
+            (1, 1),
+            WIDE,
+            tile_rows=30,
+            tile_columns=17,
+            whole=1,
+            tile_pitch=17,
+            pad=1,
+            table_bytes=240,
+            store_magic=-(-(2**32) // 30),
+        ),
+        transpose(
+            (30, 17),
+            (2, 2),
+            WIDE,
+            tile_rows=16,
+            tile_columns=12,
+            lead=8,
+            tile_pitch=12,
+            pad=4,
+            table_bytes=192,
+        ),
     ],
     "stencil1d": [
         stencil(*how, weighted=weighted)
