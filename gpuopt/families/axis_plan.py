@@ -50,25 +50,29 @@ class AxisKernel:
     finish: int = RAW
     divisor: float = 0.0
 
-    def numbers(self) -> tuple[int, ...]:
-        """Return the settings that the kernel receives."""
-        divisor = inout.bits(self.divisor, np.dtype(np.float64))
-        return self.key, self.mask, self.finish, divisor
+    def numbers(self, n: int) -> tuple[int, ...]:
+        """Return the settings that the kernel receives for n elements per result."""
+        found = float(n) if self.op == "count" and self.finish == ALL else self.divisor
+        return self.key, self.mask, self.finish, inout.bits(found, np.dtype(np.float64))
 
     def backwards(self, n: int) -> AxisKernel:
         """Return the work of argmin on n elements in reverse order of memory."""
         return replace(self, mask=-1, divisor=float(n))
 
     def raw(self) -> AxisKernel:
-        """Return the work with raw results, for a further pass."""
+        """Return the work for a further pass: with raw results, or truths, which decide early."""
+        if self.finish in (ANY, ALL):
+            return self
         numbers = self.op in ("sum", "prod", "count")
         stored = self.accumulator if numbers else self.items
         return replace(self, stored=stored, finish=RAW, divisor=0.0)
 
     def next(self) -> AxisKernel:
-        """Return the work that reduces this one's raw results."""
-        op = "sum" if self.op == "count" else self.op
-        return replace(self, op=op, items=self.raw().stored, key=-1 if op == "sum" else self.key)
+        """Return the work that reduces the results of `raw`."""
+        raw = self.raw()
+        op = "sum" if self.op == "count" and raw.finish == RAW else self.op
+        key = -1 if op in ("sum", "count") else self.key
+        return replace(self, op=op, items=raw.stored, key=key)
 
 
 def _ordered_key(dtype: np.dtype, *, largest: bool) -> int:
@@ -98,8 +102,8 @@ def axis_kernel(op: str, items: np.dtype, result: np.dtype, n: int) -> AxisKerne
         top = {"f": 1 << (8 * items.itemsize - 1), "c": 0x8000000080000000}.get(kind, 0)
         stored, finish, divisor = {
             "any": ("int8", ANY, 0),
-            "all": ("int8", ALL, n),
-            "prod": ("int8", ALL, n),
+            "all": ("int8", ALL, 0),
+            "prod": ("int8", ALL, 0),
             "xor": ("int8", ODD, 0),
             "mean": (*_number_finish(np.dtype(float) if result.kind in "biu" else result), n),
             "sum": (*_number_finish(np.dtype(int) if result.kind == "b" else result), 0),
@@ -285,7 +289,7 @@ def pass_of(
         results * dtype.itemsize,
         results,
         dtype,
-        (sizes[0], count, sizes[1], step, *_side(sides[0]), *_side(sides[1]), *work.numbers(),
+        (sizes[0], count, sizes[1], step, *_side(sides[0]), *_side(sides[1]), *work.numbers(count),
          period, around[1] if period else 0),
     )  # fmt: skip
 

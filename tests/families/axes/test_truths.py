@@ -19,13 +19,34 @@ def check(array, op, axis, device="cpu"):
 @pytest.mark.parametrize("device", kinds())
 @pytest.mark.parametrize("dtype", ["?", "i2", "f4"])
 def test_all_of_separate_axes(device, dtype):
-    """The last of several passes adds the first one's counts, of which no few decide."""
+    """The last of several passes decides by the first one's truths."""
     for shape in ((300, 2, 20), (20, 2, 300), (257, 3, 257)) if device != "sim" else ((300, 2, 3),):
         array = np.ones(shape, dtype)
         for op in ("all", "any", *("min", "prod") * (dtype == "?")):
             check(array, op, (0, 2), device)
         array[-1, -1, -1] = 0
         check(array, "all", (0, 2), device)
+
+
+@pytest.mark.parametrize("device", kinds())
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_whole_slices_that_one_element_decides(device, dtype):
+    """Negative zeros are false, and NaN is true, wherever it is."""
+    shape = (40, 300, 15) if device == "cpu" else (5, 40, 3)
+    whole = np.ones(shape, dtype)
+    view = whole[:, 4:-3]
+    for common in (0, 1):
+        for at in ((0, 0, 0), (2, 17, 1), (-1, -1, -1)):
+            view[...] = common
+            if dtype[0] in "fc":
+                view *= -1
+            whole[:, :4] = whole[:, -3:] = 1 - common
+            for decides in (False, True):
+                if decides:
+                    view[at] = 0 if common else np.nan if dtype[0] in "fc" else 1
+                for op in ("any", "all", *("max", "min", "prod") * (dtype == "?")):
+                    check(view, op, None, device)
+                    check(view, op, (0, 1), device)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

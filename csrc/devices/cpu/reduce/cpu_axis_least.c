@@ -1,6 +1,7 @@
 /* cpu_axis_least.c: the cores of min and argmin along an axis. `key` maps other orders to that of
  * signed elements: max is min of complements, unsigned elements have their first bit flipped,
- * floats their sign. argmin finds the value first and then its element. Knows no shape.
+ * floats their sign. Min ignores an integer's bits of `mask`. argmin finds the value first and then
+ * its element. Knows no shape.
  */
 #include "cpu_axis.h"
 #include "cpu_keyed.h"
@@ -14,7 +15,8 @@
 #define PASTED_(a, b) a##_##b
 #define PASTED(a, b) PASTED_(a, b)
 
-#define LOAD(x) ((ITEM)((x) ^ (ITEM)key))
+#define KEYED(x) ((ITEM)((x) ^ (ITEM)key))
+#define LOAD(x) KEYED((x) & (ITEM)~mask)
 #define LESSER(a, b) ((b) < (a) ? (b) : (a))
 #define SIGN_OF(x) 0
 #define LEAST(value, signs) (value)
@@ -81,6 +83,7 @@ enum { WIDER = 2 };
 #define ENDS(x) ((x) == INT64_MIN)
 #include "cpu_axis_least_template.h"
 
+#undef KEYED
 #undef LOAD
 #undef LESSER
 #undef SIGN_OF
@@ -93,8 +96,9 @@ enum { WIDER = 2 };
 #define NOT_A_NUMBER __builtin_nanf("")
 #define EITHER_NAN(x, y) __builtin_isunordered(x, y)
 #define EXACT false
+#define LOAD(x) KEYED(x)
 
-#define LOAD(x) keyed_float32(x, key)
+#define KEYED(x) keyed_float32(x, key)
 #define LESSER(a, b) lesser_float32(a, b)
 #define SIGN_OF(x) bits_float32(x)
 #define LEAST(value, signs) zero_float32(value, (uint32_t)(signs))
@@ -105,11 +109,11 @@ enum { WIDER = 2 };
 #define ENDS(x) IS_NAN(x)
 #include "cpu_axis_least_template.h"
 
-#undef LOAD
+#undef KEYED
 #undef LESSER
 #undef SIGN_OF
 #undef LEAST
-#define LOAD(x) keyed_float64(x, key)
+#define KEYED(x) keyed_float64(x, key)
 #define LESSER(a, b) lesser_float64(a, b)
 #define SIGN_OF(x) bits_float64(x)
 #define LEAST(value, signs) zero_float64(value, (uint64_t)(signs))

@@ -5,9 +5,10 @@
  *             and beyond a byte to SHORT_MOST
  *   ENDS(x)   whether x is final: the least integer, or a NaN
  * and, once for all integers and once for all floats,
- *   IS_NAN(x), EITHER_NAN(x, y), EXACT (equal elements are identical), LOAD(x) (an element in the
- *   order of `key`), LESSER(a, b), SIGN_OF(x) (its bits, or 0 for integers), LEAST(value, signs)
- *   (the least by comparisons, with its sign).
+ *   IS_NAN(x), EITHER_NAN(x, y), EXACT (equal elements are identical), KEYED(x) (an element in the
+ *   order of `key`), LOAD(x) (the same, for min, of an integer without the bits of `mask`),
+ *   LESSER(a, b), SIGN_OF(x) (its bits, or 0 for integers), LEAST(value, signs) (the least by
+ *   comparisons, with its sign).
  */
 #define FOR(function) PASTED(function, TYPE)
 
@@ -64,7 +65,7 @@ CPU_INLINE int64_t FOR(find_among)(const ITEM *in, uint64_t n, ITEM best, bool n
 }
 /* `best` is in the order of `key`, which maps it back: a NaN only if the elements have one. */
 CPU_INLINE int64_t FOR(find)(const ITEM *in, uint64_t n, ITEM best, int64_t key, bool last) {
-    const ITEM given = LOAD(best);
+    const ITEM given = KEYED(best);
     return IS_NAN(given) ? FOR(find_among)(in, n, given, true, last)
                          : FOR(find_among)(in, n, given, false, last);
 }
@@ -73,10 +74,10 @@ CPU_INLINE int64_t FOR(find)(const ITEM *in, uint64_t n, ITEM best, int64_t key,
 CPU_INLINE void FOR(search_few)(const ITEM *in, uint64_t n, int64_t key, bool last,
                                 struct FOR(indexed) * result) {
     uint64_t at = last ? n - 1 : 0;
-    ITEM best = LOAD(in[at]);
+    ITEM best = KEYED(in[at]);
     for (uint64_t k = 1; k < n && !IS_NAN(best); k++) {
         const uint64_t i = last ? n - 1 - k : k;
-        const ITEM item = LOAD(in[i]);
+        const ITEM item = KEYED(in[i]);
         if (item < best || IS_NAN(item)) {
             best = item;
             at = i;
@@ -101,14 +102,14 @@ CPU_INLINE bool FOR(search_lanes)(const ITEM *in, uint64_t n, int64_t key, const
     ITEM best[WIDER * WIDTH_OF(ITEM)], all[WIDER * WIDTH_OF(ITEM)];
     INDEX turns[WIDER * WIDTH_OF(ITEM)], nan[WIDER * WIDTH_OF(ITEM)], first = (INDEX)n, any = 0;
     for (int lane = 0; lane < width; lane++) {
-        best[lane] = LOAD(in[lane]);
+        best[lane] = KEYED(in[lane]);
         turns[lane] = 0;
         nan[lane] = (INDEX)EITHER_NAN(in[lane], in[lane]);
     }
     for (INDEX turn = 1; turn <= end; turn++) {
         const ITEM *run = in + least((uint64_t)turn * wide, n - wide);
         for (int lane = 0; lane < width; lane++) {
-            const ITEM next = LOAD(run[lane]), old = best[lane];
+            const ITEM next = KEYED(run[lane]), old = best[lane];
             turns[lane] ^= (INDEX)((turns[lane] ^ turn) & -(INDEX)(next < old)); /* no branch */
             best[lane] = next < old ? next : old;
         }
@@ -228,7 +229,7 @@ CPU_INLINE void FOR(index_rows)(ITEM *best, INDEX *indices, const ITEM *in, uint
                                 INDEX step) {
     for (uint64_t k = 0; k < rows; k++, in += stride, index = (INDEX)(index + step))
         for (uint64_t i = 0; i < columns; i++) {
-            const ITEM next = LOAD(in[i]);
+            const ITEM next = KEYED(in[i]);
             const bool less = (next < best[i]) | (IS_NAN(next) & !IS_NAN(best[i]));
             best[i] = less ? next : best[i];
             indices[i] = less ? index : indices[i];

@@ -3,7 +3,7 @@
  *   NAME                <operation>_<type>
  *   ITEM, NARROW, VALUE types: of an element, of a combination of few elements that cannot
  *                       overflow, and of a result
- *   LOAD(x)             an element as NARROW; it may use `key`
+ *   LOAD(x)             an element as NARROW; it may use `key` and `mask`
  *   COMBINE(a, b)       of NARROW; APPLY(a, b) of VALUE; both may use `mask`
  *   IDENTITY            the value of no elements
  *   MANY                lanes of a row, a multiple of LANES
@@ -58,10 +58,11 @@ static CPU_APART void OF(fold_kept)(VALUE *lanes, uint64_t kept, int64_t mask, V
 #ifdef QUICK
 /* A run of at least MANY elements; the last MANY overlap those before. Returns false if an element
  * is slow. Chains of a minimum are half as long as those that keep a NaN. */
-CPU_INLINE bool OF(quick)(const ITEM *in, uint64_t n, bool ahead, int64_t key, VALUE *result) {
+CPU_INLINE bool OF(quick)(const ITEM *in, uint64_t n, bool ahead, int64_t key, int64_t mask,
+                          VALUE *result) {
     NARROW lanes[MANY];
     INDEX slow[MANY] = {0}, signs[MANY] = {0}, any = 0, sign = 0;
-    (void)key, (void)sign;
+    (void)key, (void)mask, (void)sign;
     for (int lane = 0; lane < (int)MANY; lane++)
         lanes[lane] = IDENTITY;
     for (uint64_t i = 0; i < n; i += MANY) {
@@ -97,7 +98,7 @@ CPU_INLINE void OF(leaf)(const ITEM *in, uint64_t n, uint64_t kept, bool ahead, 
     uint64_t i = 0;
     (void)key, (void)mask;
 #ifdef QUICK
-    if (kept == 1 && n >= MANY && OF(quick)(in, n, ahead, key, result))
+    if (kept == 1 && n >= MANY && OF(quick)(in, n, ahead, key, mask, result))
         return;
 #endif
     for (int lane = 0; lane < LANES; lane++)

@@ -91,7 +91,7 @@ struct job {
 
 /* --- layouts of a part */
 
-/* Whether the result is any or all of the elements, not of other passes' counts. */
+/* Whether the result is any or all of the elements. */
 static bool is_truth(const struct axis_functions *functions, uint64_t finish) {
     return functions->core->settled && (finish == ANY || finish == ALL);
 }
@@ -105,7 +105,8 @@ static bool folds(const struct part *part) {
 
 /* A chunk's position in the order of the search. */
 static uint64_t mirrored(const struct job *job, uint64_t split) {
-    return job->mask ? job->splits - 1 - split : split;
+    const bool last = job->functions->core->has_index && job->mask;
+    return last ? job->splits - 1 - split : split;
 }
 
 /* --- parts whose elements must be copied or converted first */
@@ -623,8 +624,8 @@ static bool first_elements(struct device *device, bool parallel, const struct jo
                                        job.outer * job.inner * job.kept));
 }
 
-/* Whether any or all of integers are not 0: their greatest or least element as unsigned, which
- * needs no wider type than theirs. */
+/* Whether any or all elements have bits of the key: the greatest or the least of these bits as
+ * unsigned, which needs no wider type than the elements'. */
 static void compare_truths(struct job *job) {
     static const struct axis_functions *const counts[] = {
         &functions_count_int8_int64, &functions_count_int16_int64, &functions_count_int32_int64,
@@ -636,8 +637,9 @@ static void compare_truths(struct job *job) {
         return;
     for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
         const uint64_t ones = UINT64_MAX >> (64 - (8 << k));
-        if (job->functions == counts[k] && !(~(uint64_t)job->results.key & ones)) {
+        if (job->functions == counts[k]) {
             job->functions = minima[k];
+            job->mask = (int64_t)(~(uint64_t)job->results.key & ones);
             job->results.key = (int64_t)(job->results.finish == ALL ? ones / 2 + 1 : ones / 2);
             return;
         }
