@@ -1,4 +1,4 @@
-"""Any, all and extremes of bools along axes: early decisions, and narrow types for integers."""
+"""Truths, extremes and places of bools along axes: early decisions, and narrow types."""
 
 import numpy as np
 import pytest
@@ -104,3 +104,15 @@ def test_slabs_that_are_prefetched(dtype, columns, rng):
             for op in (np.sum, np.max, np.any):
                 got = gpuopt.reduce(array, op.__name__, axis=1, device="cpu")
                 assert np.array_equal(got, op(array, axis=1)), (op, array.shape, array.strides)
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u1"])
+@pytest.mark.parametrize("columns", [7, 8, 9, 12, 16, 20, 31, 32])
+def test_places_of_narrow_columns_of_bytes(dtype, columns, rng):
+    """Columns of many slabs are brought together, contiguous ones and every second one."""
+    for slabs, rows in ((2, 15), (9, 63), (91, 15), (60, 64)):
+        base = rng.integers(0, 3, (slabs, rows, 2 * columns + 1)).astype(dtype)
+        for view in (base[..., :columns].copy(), base[..., 1:-columns], base[::-1, ::-1, 1::2]):
+            for op in (np.argmax, np.argmin):
+                got = gpuopt.reduce(view, op.__name__, axis=1, device="cpu")
+                np.testing.assert_array_equal(got, op(view, axis=1))

@@ -41,7 +41,8 @@ RUNG(-1, "team", "cpu_reduce_axis_team",
 enum {
     SIDE = 4,                  /* axes on either side of the reduced one */
     KEPT_MOST = LANES,         /* results of a slab's row */
-    FEW_COLUMNS = 8,           /* each row of which costs more than to gather them */
+    FEW_COLUMNS = 8,           /* each row of which costs more than to gather them, */
+    FEW_NARROW = 31,           /* and of bytes */
     FEW_BYTES = 16,            /* of columns that are searched one by one */
     LONG_AXIS = 64,            /* columns that are worth a tile of their own, */
     LONG_RUN = 64,             /* or bytes of contiguous ones, */
@@ -461,6 +462,7 @@ static void set_shape(struct job *job, const struct device_axes *outer,
     const bool adjoins = job->stride == 1 && !job->functions->convert;
     const uint64_t short_row = core->has_index && !adjoins ? SEARCHED - 1 : core->short_row;
     const uint64_t kept = job->inner;
+    const uint64_t few = job->functions->item_size > 1 ? FEW_COLUMNS : FEW_NARROW;
     job->kept = 1;
     job->unit = 1;
     job->inner_stride = inner->steps[0];
@@ -479,7 +481,7 @@ static void set_shape(struct job *job, const struct device_axes *outer,
         job->inner = 1;
         job->outer_axes = *inner;
         append_axes(&job->outer_axes, outer, 0);
-    } else if (job->inner <= (core->has_index ? FEW_COLUMNS : 1) && job->outer > 1 &&
+    } else if (job->inner <= (core->has_index ? few : 1) && job->outer > 1 &&
                job->reduced <= short_row && !found_at_once(job, outer)) {
         /* Short rows are processed as columns: many of them at a time. */
         if (job->inner > 1)
