@@ -321,6 +321,24 @@ __device__ void combine_parts(const Op &op, unsigned results, unsigned parts, co
     }
 }
 
+// Stores a thread's columns, if it is there; false where storing::store_all() does not apply.
+template <class In, class Op, class Mine>
+__device__ bool store_lanes(const Op &op, const Mine &mine, const work &w, void *out, uint64 at,
+                            int64 first, bool there) {
+    if constexpr (has_raw_words<Op, In>) {
+        if (there)
+            *reinterpret_cast<uint4 *>(static_cast<In *>(out) + at) = mine.raw_words(op);
+        return true;
+    } else {
+        constexpr unsigned COUNT = vec<In>::count;
+        typename Op::Acc results[COUNT];
+#pragma unroll
+        for (unsigned i = 0; i < COUNT; i++)
+            results[i] = Mine::whole(op, mine.part(i), {first, 1});
+        return storing<Op>::store_all(op, w, out, at, results, there);
+    }
+}
+
 // `wide` threads stand side by side, each on a vector of columns; the block's other threads are on
 // the next rows of the same columns. At the end all threads take results, so that adjacent threads
 // store adjacent ones. Rows may begin anywhere: a row's vectors then begin up to a vector before
@@ -376,14 +394,9 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     }
     add_unaligned<few ? 8 : 4>(op, mine, rows + from, bytes, left, high, w.streamed, lowest,
                                highest);
-    if (whole_vectors) {
-        Acc results[COUNT];
-#pragma unroll
-        for (unsigned i = 0; i < COUNT; i++)
-            results[i] = Mine::whole(op, mine.part(i), {int64(first), 1});
-        if (storing<Op>::store_all(op, w, out, above * w.inner + column, results, left > 0))
-            return; // the whole block
-    }
+    if (whole_vectors &&
+        store_lanes<In>(op, mine, w, out, above * w.inner + column, int64(first), left > 0))
+        return; // the whole block
     if (y < high)
 #pragma unroll
         for (unsigned i = 0; i < COUNT; i++)

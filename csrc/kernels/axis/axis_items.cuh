@@ -190,17 +190,6 @@ template <class Float> __device__ uint32_t min_floats(uint32_t a, uint32_t b) {
 }
 #endif
 
-// float64's bits in the order of signed integers, a NaN before all others, and back. One to one, so
-// that integer instructions compare: few GPUs have as many units for float64.
-constexpr int64 ABOVE_INFINITY = 0x000fffffffffffff; // from infinity's bits to the largest integer
-__device__ inline int64 ordered_double(int64 bits) {
-    return int64(uint64(bits ^ (bits >> 63 & INT64_MAX)) + uint64(ABOVE_INFINITY));
-}
-__device__ inline int64 double_of_ordered(int64 value) {
-    const int64 bits = int64(uint64(value) - uint64(ABOVE_INFINITY));
-    return bits ^ (bits >> 63 & INT64_MAX);
-}
-
 // The number that an element's bits, xor the key, are: an integer, or a float's bits, those of a
 // 16-bit float as float32; and back.
 template <class In, unsigned Kind> struct numbered : of_kind<Kind> {
@@ -232,26 +221,24 @@ template <class In, unsigned Kind> struct numbered : of_kind<Kind> {
 };
 
 // Minima, and bitwise operations: `or`, or with mask 0 `xor`. Values are bits of elements, xor the
-// key; those of float64 are in another order.
+// key.
 template <class In, unsigned Kind = ANY_KIND> struct op_least : numbered<In, Kind> {
     using Acc = In;
     using Raw = In;
     using V = typename numbered<In, Kind>::V;
     static constexpr bool REPEATS = Kind != ANY_KIND && Kind != AXIS_BITS;
-    __device__ bool reorders() const { return sizeof(In) == 8 && this->floats(); }
-    __device__ Acc identity() const {
-        return this->is(AXIS_BITS) ? 0 : reorders() ? In(INT64_MAX) : this->largest();
-    }
-    __device__ Acc load(In item, int64) const {
-        const In bits = this->keyed(item);
-        return reorders() ? In(ordered_double(bits)) : bits;
-    }
+    __device__ Acc identity() const { return this->is(AXIS_BITS) ? 0 : this->largest(); }
+    __device__ Acc load(In item, int64) const { return this->keyed(item); }
     __device__ V apply_numbers(V a, V b) const {
         if (this->is(AXIS_BITS))
             return a ^ b ^ (a & b & V(this->s.mask));
-        if constexpr (sizeof(In) < 8)
-            if (this->floats())
+        if (this->floats()) {
+            if constexpr (sizeof(In) == 8)
+                return __double_as_longlong(
+                    lesser(__longlong_as_double(a), __longlong_as_double(b)));
+            else
                 return __float_as_int(lesser(__int_as_float(a), __int_as_float(b)));
+        }
         return a < b ? a : b;
     }
     __device__ Acc apply(Acc a, Acc b) const {
@@ -284,9 +271,7 @@ template <class In, unsigned Kind = ANY_KIND> struct op_least : numbered<In, Kin
         }
         return least;
     }
-    __device__ Raw raw(Acc a) const {
-        return this->keyed(reorders() ? In(double_of_ordered(a)) : a);
-    }
+    __device__ Raw raw(Acc a) const { return this->keyed(a); }
     __device__ Acc again(Raw raw) const { return load(raw, 0); }
     __device__ In neutral() const { return raw(identity()); }
     template <class F> __device__ void by_kind(const F &f) const {

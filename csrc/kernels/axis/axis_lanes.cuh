@@ -28,7 +28,7 @@ template <class Mine, bool Indexed = false> struct one_by_one {
         op.by_kind([&](const auto &of_kind) {
 #pragma unroll
             for (unsigned k = 0; k < N; k++) {
-                const bool looks = Indexed || (k && (k & (k - 1)) == 0); // at 1, 2, 4
+                const bool looks = Indexed || k == 1 || (k && k % 2 == 0);
                 if (looks && !is_there<All>(k, apart, left))
                     break;
                 static_cast<Mine *>(this)->add_one(of_kind, vectors[k], position + k);
@@ -62,6 +62,16 @@ template <class Op, class In, unsigned Count> struct lanes : one_by_one<lanes<Op
 // 0x80 for every nonzero byte.
 __device__ inline uint32_t nonzero_bytes(uint32_t word) {
     return ((word & 0x7f7f7f7fu) + 0x7f7f7f7fu | word) & 0x80808080u;
+}
+// The number of halves of a vector that are not 0 in the bits of the key, by words.
+__device__ inline unsigned nonzero_halves(const vec<int16_t> &one, const settings &s) {
+    unsigned sum = 0; // of 0x8000 each
+#pragma unroll
+    for (unsigned i = 0; i < 4; i++) {
+        const uint32_t word = one.word[i] & keys_of<int16_t>(s);
+        sum = __dp2a_lo(((word & 0x7fff7fffu) + 0x7fff7fffu | word) & 0x80008000u, 0x0101u, sum);
+    }
+    return sum >> 15;
 }
 template <unsigned Count> struct byte_sums : one_by_one<byte_sums<Count>> {
     using Part = int32;
@@ -158,6 +168,16 @@ template <class In> struct least_words : one_by_one<least_words<In>> {
                 values[SETS - 1][i] = op.apply_words(values[SETS - 1][i], word << 8);
         }
     }
+    __device__ uint4 raw_words(const Op &op) const { // the vector of all lanes' raw values
+        vec<In> one;
+#pragma unroll
+        for (unsigned i = 0; i < 4; i++)
+            one.word[i] =
+                keys_of<In>(op.s) ^ (SETS == 1 ? values[0][i]
+                                               : (values[0][i] & 0xff00ff00u) |
+                                                     (values[SETS - 1][i] >> 8 & 0x00ff00ffu));
+        return one.words;
+    }
     __device__ Part part(unsigned i) const {
         if (sizeof(In) == 1)
             return Part(values[1 - i % 2][i / 4] >> (i % 4 / 2 * 16 + 8));
@@ -167,6 +187,8 @@ template <class In> struct least_words : one_by_one<least_words<In>> {
         return part;
     }
 };
+template <class Op, class In> constexpr bool has_raw_words = false;
+template <class In> constexpr bool has_raw_words<op_least<In>, In> = sizeof(In) <= 4;
 // A 16-bit element at a time, as a number.
 template <>
 struct lanes<op_least<int16_t>, int16_t, 1> : one_by_one<lanes<op_least<int16_t>, int16_t, 1>> {

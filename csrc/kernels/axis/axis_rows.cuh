@@ -61,9 +61,12 @@ template <class Op, class In> struct along_sums : one_by_one<along_sums<Op, In>>
     template <class One> __device__ void add_one(const One &op, const vec<In> &one, uint32_t) {
         if (op.is(AXIS_TRUTHS)) {
             unsigned count = 0;
+            if constexpr (sizeof(In) == 2)
+                count = nonzero_halves(one, op.s);
+            else
 #pragma unroll
-            for (unsigned i = 0; i < vec<In>::count; i++)
-                count += unsigned(op.load(one.items[i], 0));
+                for (unsigned i = 0; i < vec<In>::count; i++)
+                    count += unsigned(op.load(one.items[i], 0));
             values[0] += count;
         } else if constexpr (sizeof(In) == 2) {
             int32 sum = 0;
@@ -231,7 +234,6 @@ template <class Op, class In> struct short_row {
             return found;
         }
     }
-    template <class F> static __device__ void by_order(const Op &op, const F &f) { op.by_order(f); }
     template <class One> static __device__ Part join(const One &op, Part a, Part b) {
         return op.apply(a, b);
     }
@@ -272,8 +274,9 @@ template <class In> struct short_row_of_positions {
         }
         return Part(found + (last ? POSITION_BITS - first - N : first));
     }
-    template <class F> static __device__ void by_order(const Op &op, const F &f) { f(op); }
-    static __device__ Part join(const Op &, Part a, Part b) { return a < b ? a : b; }
+    template <class One> static __device__ Part join(const One &, Part a, Part b) {
+        return a < b ? a : b;
+    }
     template <class One> static __device__ typename Op::Acc whole(const One &op, Part part) {
         if (part == NOTHING)
             return op.identity();

@@ -190,30 +190,30 @@ __device__ void groups(const Op &op, const In *in, void *out, const work &w) {
         [&](unsigned k) { return x < wide && y + k * rows < there; },
         [&](unsigned k) { return vectors + k * rows * wide; });
     Acc *results = shared_memory<Acc>() + y;
+    op.by_kind([&](const auto &one) {
 #pragma unroll 1
-    for (unsigned turn = 0; turn < AT_ONCE; turn += IN_TURN) {
-        typename Row::Part parts[IN_TURN];
-        op.by_kind([&](const auto &one) {
+        for (unsigned turn = 0; turn < AT_ONCE; turn += IN_TURN) {
+            typename Row::Part parts[IN_TURN];
 #pragma unroll
             for (unsigned k = 0; k < IN_TURN; k++)
-                parts[k] =
-                    x < wide ? Row::template of<vec<In>::count>(one, loaded[k], x * vec<In>::count)
-                             : Row::nothing(op);
-        });
-        Row::by_order(op, [&](const auto &one) {
+                parts[k] = Row::template of<vec<In>::count>(one, loaded[k], x * vec<In>::count);
+#pragma unroll
+            for (unsigned k = 0; k < IN_TURN; k++)
+                if (x >= wide)
+                    parts[k] = Row::nothing(op);
 #pragma unroll 1
             for (unsigned distance = group / 2; distance > 0; distance /= 2)
 #pragma unroll
                 for (unsigned k = 0; k < IN_TURN; k++)
                     parts[k] = Row::join(one, parts[k], from_lane(parts[k], distance));
-        });
-        if (x == 0)
+            if (x == 0)
 #pragma unroll
-            for (unsigned k = 0; k < IN_TURN; k++)
-                results[k * rows] = Row::whole(op, parts[k]);
-        results += IN_TURN * rows;
-        next_in_turn<IN_TURN>(loaded);
-    }
+                for (unsigned k = 0; k < IN_TURN; k++)
+                    results[k * rows] = Row::whole(one, parts[k]);
+            results += IN_TURN * rows;
+            next_in_turn<IN_TURN>(loaded);
+        }
+    });
     store_results(op, out, w, first, there);
 }
 
