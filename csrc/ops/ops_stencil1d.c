@@ -18,10 +18,11 @@ enum {
     MODE = 4,    /* index of the mode in numbers */
     WEIGHTS = 1, /* of the weights among a step's values */
     /* as in stencil1d.cu: */
-    VECTOR = 16,      /* bytes */
-    PIECE = 1024,     /* inputs of a window in shared memory at a time */
-    GROUP = 15,       /* outputs of a thread of rung 5 */
-    SHORT_BLOCKS = 8, /* blocks per multiprocessor, for short rows */
+    VECTOR = 16,        /* bytes */
+    PIECE = 1024,       /* inputs of a window in shared memory at a time */
+    GROUP = 15,         /* outputs of a thread of rung 5 */
+    VECTOR_OUTPUTS = 4, /* outputs of a thread of rung 4 */
+    SHORT_BLOCKS = 8,   /* blocks per multiprocessor, for short rows */
 };
 
 struct shape {
@@ -90,12 +91,18 @@ static const struct reg_rung *serving(const struct ops_queue *queue,
     if (rung->number == 5 && has_short_rows(queue, shape, choice->block))
         return rung;
     const bool narrow = shape->width <= 2 * fixed(vector_radius) + 1;
-    if (narrow && shape->width == 2 * shape->before + 1 && is_aligned(shape, problem))
+    /* Outputs of a thread that two rows share are computed one by one, while its warp waits
+     * (TUNING.md S11). */
+    const bool shared =
+        shape->rows > 1 && shape->outputs % VECTOR_OUTPUTS != 0 &&
+        (shape->n * shape->item < fixed(shared_row) * shape->width || shape->n >= fixed(tile_row));
+    if (narrow && shape->width == 2 * shape->before + 1 && is_aligned(shape, problem) &&
+        (rung->number == 4 || !shared))
         return ops_rung(choice->family, 4);
     /* Rung 3 needs fewer instructions than tiles for narrow plain windows in rows of middle length:
      * in shorter ones its threads wait for those at the ends, the more the wider the window; and
-     * for int64 with the radius that it is compiled for. */
-    const bool compiled = shape->width == 2 * STENCIL1D_DECK_RADIUS + 1 &&
+     * for one row of int64 with the radius that it is compiled for. */
+    const bool compiled = shape->rows == 1 && shape->width == 2 * STENCIL1D_DECK_RADIUS + 1 &&
                           choice->signature->accumulator == DTYPE_int64;
     const bool rows = shape->rows > 1 && shape->n < fixed(long_row) &&
                       shape->n * shape->item >= fixed(narrow_row) * shape->width;
