@@ -2,9 +2,10 @@
  *
  * numbers: the number of axes; the input's extents; and for each axis of the output its index in
  * the input. With STRIDED added to the first, the input's steps in elements follow, which fall from
- * axis to axis; the last is 1, but on the cpu, where `item_step` holds it. Adjacent axes are
- * merged; the result is contiguous rows that stay whole, a batch of matrices whose rows may be
- * strided, or runs of memory too short for either.
+ * axis to axis; the last is 1, but on the cpu, where `item_step` holds it, and for elements of at
+ * least a word whose innermost axis does not stay innermost. Adjacent axes are merged; the result
+ * is contiguous rows that stay whole, a batch of matrices whose rows may be strided, or runs of
+ * memory too short for either.
  */
 #include "ops_transpose.h"
 
@@ -18,6 +19,7 @@ enum {
     USUAL_CACHE = 50 << 20, /* bytes of L2, if a device does not tell */
     STRIDED = 256,          /* more than AXES_MAX */
     STRIDED_AXES_MAX = 42,
+    NEAR = 4, /* largest distance of elements with gaps that tiles gather */
 };
 
 _Static_assert(sizeof(struct transpose_plan) <= OPS_WIDE_BYTES, "OPS_WIDE_BYTES");
@@ -92,17 +94,23 @@ static enum status read_axes(const uint64_t *numbers, struct axes *axes) {
     return STATUS_OK;
 }
 
+/* Whether a row of two elements may become one: those are adjacent, or move by tiles with gaps. */
+static bool may_join(const struct axes *axes, unsigned last, bool gaps) {
+    return !last || axes->in[last - 1] == 2 ||
+           (gaps && axes->output[last - 1] != last - 1 && 2 * axes->item >= WORD &&
+            axes->in[last - 1] <= 2 * NEAR);
+}
+
 /* Uses the widest elements that rows, their distances and addresses are multiples of. */
-static void widen(struct axes *axes, uint64_t addresses) {
+static void widen(struct axes *axes, uint64_t addresses, bool gaps) {
     const unsigned last = axes->count - 1;
     if (!moves_rows(axes) || last_step(axes) != 1)
         return;
     uint64_t all = addresses | axes->extent[last] * axes->item;
     for (unsigned k = 0; k < last; k++)
         all |= axes->in[k] * axes->item;
-    /* A row becomes one element only where those are adjacent. */
     while (axes->item < VECTOR && all % (2 * axes->item) == 0 &&
-           (axes->extent[last] > 2 || !last || axes->in[last - 1] == 2)) {
+           (axes->extent[last] > 2 || may_join(axes, last, gaps))) {
         axes->extent[last] /= 2;
         axes->item *= 2;
         for (unsigned k = 0; k < last; k++)
@@ -350,6 +358,13 @@ static enum status widened_kernel(struct ops_queue *queue, const struct ops_choi
     return ops_kernel(queue, choice->rung, signature, choice->block, step);
 }
 
+/* Plans wide tiles of elements with gaps; returns the blocks of a strip. */
+static uint64_t plan_gaps(const struct ops_queue *queue, const struct axes *axes,
+                          const uint64_t *arrays, struct transpose_plan *plan) {
+    ops_transpose_wide(axes, arrays, plan);
+    return order_tiles(queue, axes->item, arrays[0], plan);
+}
+
 /* Replaces tiles of a matrix, or a copy of rows, by better tiles; returns the blocks of a strip. */
 static uint64_t choose_tiles(const struct ops_queue *queue, const struct axes *axes,
                              const uint64_t *arrays, struct transpose_plan *plan, uint64_t blocks) {
@@ -388,13 +403,16 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
     const uint64_t addresses = step->values[0] | step->values[1];
     const bool in_place = step->values[0] == step->values[1];
     uint64_t grid = 0;
-    widen(axes, addresses);
+    widen(axes, addresses, true);
     if (axes->count == 0) { /* one element */
         axes->count = 1;
         axes->extent[0] = axes->in[0] = axes->out[0] = axes->items = axes->reach = 1;
         axes->output[0] = 0;
     }
-    if (moves_rows(axes)) {
+    const bool gaps = last_step(axes) != 1;
+    if (gaps) {
+        grid = plan_gaps(queue, axes, step->values, plan);
+    } else if (moves_rows(axes)) {
         if (in_place && axes->count > 1)
             return status_fail(
                 STATUS_BAD_VALUE,
@@ -414,7 +432,7 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
                 "out: only square matrices can be transposed in place; pass another array");
         grid = count_tiles(queue, axes->item, step->values[0], plan);
     }
-    if (!in_place)
+    if (!in_place && !gaps)
         grid = choose_tiles(queue, axes, step->values, plan, grid);
     if (!grid)
         return status_fail(STATUS_BAD_VALUE, "axes: too many items, or axes, for one launch");
@@ -435,7 +453,7 @@ static enum status plan_host(struct ops_queue *queue, const struct ops_choice *c
     struct transpose_plan *plan = (struct transpose_plan *)whole->wide;
     struct ops_step *step = &whole->steps[0];
     step->takes_wide = true;
-    widen(axes, step->values[0] | step->values[1]);
+    widen(axes, step->values[0] | step->values[1], false);
     if (axes->count == 0 || moves_rows(axes)) {
         plan_rows(axes, plan);
         plan->item_step = (uint32_t)last_step(axes);
@@ -510,9 +528,10 @@ enum status ops_transpose_plan(struct ops_queue *queue, const struct ops_choice 
     if (status)
         return status;
     const bool host = rung->flags & RUNG_HOST;
-    if (last_step(&axes) > (host ? UINT32_MAX : 1))
+    const bool gaps = (rung->flags & RUNG_BEST) && axes.item >= WORD && !moves_rows(&axes);
+    if (last_step(&axes) > (host || gaps ? UINT32_MAX : 1))
         return status_fail(STATUS_BAD_VALUE, "a: the step of the innermost axis is %llu, not %s",
-                           (unsigned long long)last_step(&axes), host ? "below 2^32" : "1");
+                           (unsigned long long)last_step(&axes), host || gaps ? "below 2^32" : "1");
     if (host)
         return plan_host(queue, choice, &axes, plan);
     if (rung->flags & RUNG_BEST)

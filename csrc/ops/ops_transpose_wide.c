@@ -90,7 +90,7 @@ static void find_alignment(struct wide_tiling *tiling, const struct division *di
     }
     tiling->aligned_in = in % SECTOR == 0;
     tiling->aligned_out = out % SECTOR == 0;
-    tiling->vectors = vectors % VECTOR == 0;
+    tiling->vectors = vectors % VECTOR == 0 && axes->in[column] == 1;
 }
 
 /* The even part of `extent`, at most `most` if possible: a multiple of `unit`. */

@@ -17,6 +17,9 @@ from gpuopt.arrays.libraries import View, in_order
 from gpuopt.families.axis_plan import AXES, AxisKernel, Group, Pass, axis_kernel, merge, passes
 
 _WIDEST = 8  # element sizes in bytes that a copy moves
+_WORD = 4  # bytes of the narrowest elements that tiles of a transpose gather
+_NEAR = 4  # largest distance of such elements: most sectors that are read have several of them
+_ROWS = 8  # least elements of the result's rows for it (TUNING.md T29)
 STRIDED = 256  # of a transpose's number of axes: their steps follow, as in ops_transpose.c
 
 
@@ -138,10 +141,13 @@ def copy_of(
 
 
 def _moved(groups: list[Group], unit: int) -> Copy | None:
-    """Describe a copy as a transpose; None where no axis has adjacent elements."""
+    """Describe a copy as a transpose; None where no axis has adjacent elements, or nearby words."""
     order = sorted(range(len(groups)), key=lambda k: -groups[k][1])  # of memory
     extents, steps = [groups[k][0] for k in order], [groups[k][1] for k in order]
-    if not steps or steps[-1] != 1:
+    if not steps:
+        return None
+    moves = order[-1] != len(groups) - 1 and groups[-1][0] >= _ROWS
+    if not 1 <= steps[-1] <= (_NEAR if moves and unit >= _WORD else 1):
         return None
     numbers = (STRIDED + len(order), *extents, *map(order.index, range(len(order))), *steps)
     reach = 1 + sum((extent - 1) * step for extent, step in zip(extents, steps, strict=True))

@@ -4,6 +4,7 @@ import types
 
 import numpy as np
 import pytest
+from conftest import kinds, random_items, strided
 
 import gpuopt
 from gpuopt import _core
@@ -391,3 +392,24 @@ def test_low_words_wrap_integers(shape):
         assert words.shape == shape and words.device == "sim:h200"
         sums = gpuopt.add(words, simulated(np.zeros(shape, words.dtype)))
         np.testing.assert_array_equal(sums.get(), given.astype(words.dtype))
+
+
+@pytest.mark.parametrize("device", kinds()[1:])
+@pytest.mark.parametrize("dtype", ["u1", "<i2", "<f4", "f8", "c16"])
+def test_elements_with_gaps_on_a_device(device, dtype, rng):
+    """Words whose innermost axis moves are gathered by tiles; other elements one by one."""
+    for shape, axes in (((70, 301), (1, 0)), ((9, 40, 33), (2, 0, 1)), ((9, 40, 33), (0, 2, 1)),
+                        ((5, 3, 2, 50), (3, 1, 2, 0)), ((1, 90), (1, 0)), ((7, 60), (0, 1)),
+                        ((6, 5, 4, 3, 2), (4, 3, 2, 1, 0))):  # fmt: skip
+        for step in range(1, 6):
+            whole = random_items(rng, dtype, (*shape[:-1], 1 + shape[-1] * step))
+            part = whole[..., 1::step]
+            there, holder = strided(part, device)
+            got = gpuopt.transpose(there, axes).get()
+            assert got.tobytes() == part.transpose(axes).tobytes(), (shape, axes, step)
+            wide = np.dtype(dtype).itemsize >= 4 and step <= 4
+            if device == "sim" and shape == (70, 301) and wide:
+                with gpuopt.Profile(device, collecting=True) as profiled:
+                    gpuopt.transpose(there, axes)
+                assert "transpose" in profiled.launches[0].kernel
+            del holder
