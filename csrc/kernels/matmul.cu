@@ -358,7 +358,8 @@ __device__ void matmul_13(const T *a, const T *b, T *c, sum_of<T> *partials, uns
         if constexpr (sizeof(T) > 2)
             multiply_quads<1>(a, b, c, partials, plan);
     } else if (mode == MATMUL_COLUMNS)
-        multiply_columns(a, b, c, partials, plan);
+        plan.n == 1 ? multiply_columns<1>(a, b, c, partials, plan)
+                    : multiply_columns<MATMUL_QUAD>(a, b, c, partials, plan);
     else if (mode == MATMUL_OUTER)
         multiply_outer(a, b, c, plan);
     else

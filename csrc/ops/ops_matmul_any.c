@@ -271,16 +271,17 @@ static void try_all_patches(const struct machine *machine, const struct ops_choi
 
 /* --- rung 13 */
 
-/* One column of b, and rows of a that are adjacent. `blocks`: of a multiprocessor, for slices. */
+/* One column of b or a few, and rows of a that are adjacent. `blocks`: of a multiprocessor, for
+ * slices. */
 static void try_columns(const struct machine *machine, const struct matmul_plan *given,
                         uint64_t named, double aim, struct matmul_way *best) {
     struct matmul_way way = {.rung = MATMUL_DOTS_RUNG,
                              .mode = MATMUL_COLUMNS,
                              .threads = MATMUL_THREADS,
-                             .plan = given->n == 1 ? *given : ops_matmul_swapped(given)};
+                             .plan = given->n <= given->m ? *given : ops_matmul_swapped(given)};
     struct matmul_plan *plan = &way.plan;
     const uint64_t rows = WARP * (VECTOR / machine->item), warps = MATMUL_THREADS / WARP;
-    if (plan->n != 1 || plan->a_row != 1)
+    if (!plan->n || plan->n > (plan->m < rows ? 1 : MATMUL_QUAD) || plan->a_row != 1)
         return;
     plan->tiles = ceil_div(plan->m, rows);
     plan->lane_bits = plan->m < WARP ? bits_of((unsigned)(2 * plan->m - 1)) : bits_of(WARP);
@@ -291,7 +292,8 @@ static void try_columns(const struct machine *machine, const struct matmul_plan 
         warps);
     way.blocks = plan->tiles * plan->slices * ops_matmul_products(plan);
     way.shared_bytes = (unsigned)(warps * rows * machine->sum);
-    const bool vectors = distance(plan->a_k) % (VECTOR / machine->item) == 0 && plan->m >= rows;
+    const bool vectors =
+        plan->n == 1 && distance(plan->a_k) % (VECTOR / machine->item) == 0 && plan->m >= rows;
     const double loads = (double)plan->chunk / (double)(ops_fixed(matmul, steps) * warps) *
                          (vectors || plan->m <= WARP ? 1 : 2);
     const double waits = rounds_of(machine, (double)way.blocks, ops_fixed(matmul, blocks)) *

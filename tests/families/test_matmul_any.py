@@ -116,13 +116,16 @@ def test_every_shape_of_a_tile_matches_numpy(device, dtype, rng):
                 check(np.asarray(got).reshape(m, n), *views)
 
 
+DOT_MODES = {row["name"]: row["tried"] for row in _core.tunings("matmul")}["dot_mode"][1:]
+
+
 @pytest.mark.parametrize("device", [kind for kind in kinds() if "cpu" not in str(kind)])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_quads_of_any_shape_match_numpy(device, dtype, rng):
-    warps, blocks = {row["name"]: row["tried"] for row in _core.tunings("matmul")}["dot_mode"][-2:]
-    for (m, k, n), turned in itertools.product(
-        ((4, 64, 4), (1, 513, 1), (33, 63, 1), (2, 700, 9), (7, 1, 5)), (False, True)
-    ):
+def test_quads_and_columns_of_any_shape_match_numpy(device, dtype, rng):
+    columns, *_, warps, blocks = DOT_MODES
+    quads = ((4, 64, 4), (1, 513, 1), (33, 63, 1), (2, 700, 9), (7, 1, 5))
+    wide = ((1, 70, 259), (2, 67, 1031), (3, 9, 514), (4, 35, 256))  # b's rows are contiguous
+    for (m, k, n), turned in itertools.product(quads + wide, (False, True)):
         stored = [rng.standard_normal((2, *shape)).astype(dtype) for shape in ((m, k), (k, n))]
         if turned:
             stored = [np.ascontiguousarray(each.swapaxes(1, 2)) for each in stored]
@@ -133,7 +136,8 @@ def test_quads_of_any_shape_match_numpy(device, dtype, rng):
             inputs=tuple(stored), numbers=numbers, shape=(2, m, n),
         )  # fmt: skip
         bench = _core.Workbench(with_output(problem), device=device)
-        for mode, slices in itertools.product((warps, blocks), (1, 4)):
+        modes = (columns,) if n >= 256 and not turned else (warps, blocks)
+        for mode, slices in itertools.product(modes, (1, 4)):
             got = bench.run(13, tuning={"dot_mode": mode, "dot_slices": slices})
             check(np.asarray(got).reshape(2, m, n), *views)
 

@@ -59,7 +59,6 @@ LONG_FUNCTIONS = {
     "csrc/sim/exec/sim_exec_lane.c special_value": (81, SWITCH),
     "csrc/sim/observe/sim_undefined.c instruction": (62, SWITCH),
     "csrc/kernels/axis/axis_gather.cuh gather": (66, PIPELINE),
-    "csrc/kernels/matmul/matmul_any.cuh multiply_columns": (62, PIPELINE),
     "csrc/kernels/matmul/matmul_patches.cuh multiply_patches": (69, PIPELINE),
     "csrc/kernels/matmul/matmul_ring.cuh multiply_tiles": (65, PIPELINE),
     "csrc/kernels/reduce_axis.cu rows": (72, PIPELINE),

@@ -248,49 +248,85 @@ __device__ void multiply_quads(const T *a, const T *b, T *c, sum_of<T> *partials
         store_sum<T>(sum, c, partials, plan, part, to_row, to_column);
 }
 
-// --- columns: one column of b, and rows of a that are adjacent in memory. A thread has WIDE rows,
-// or one where there are few; groups of 2^lane_bits lanes divide k.
+// --- columns: one column of b, or a few that share their loads, and rows of a that are adjacent in
+// memory. A thread has WIDE rows, or one where there are few; groups of 2^lane_bits lanes divide k.
 
-// Adds steps `at`, `at + by` and so on of k to a thread's rows: `row` and others `row_by` apart.
-template <unsigned Steps, unsigned Items, class T>
+// Adds steps `at`, `at + by` and so on of k to a thread's rows, whose places are `rows`, as long as
+// all of a group of steps exist, or also the last ones. Columns beyond the last repeat it.
+template <bool Whole, unsigned Steps, unsigned Items, unsigned Columns, class T>
 __device__ void add_columns(sum_of<T> *sums, const T *x, const T *y, const matmul_plan &plan,
-                            uint64 at, uint64 count, unsigned by, unsigned row, unsigned row_by,
-                            uint64 rows) {
-    for (; at < count; at += Steps * by) {
-        T left[Steps][Items], right[Steps];
+                            uint64 &at, uint64 count, unsigned by, const unsigned *rows) {
+    const unsigned last = static_cast<unsigned>(plan.n) - 1;
+#pragma unroll 1
+    for (; at + (Whole ? (Steps - 1) * by : 0) < count; at += Steps * by) {
+        T left[Steps][Items], right[Steps][Columns];
 #pragma unroll
         for (unsigned i = 0; i < Steps; i++) {
             const uint64 k = at + i * by;
-            right[i] = load_if(k < count, y + k * plan.b_k);
+            const T *from = x + k * plan.a_k, *with = y + k * plan.b_k;
+#pragma unroll
+            for (unsigned j = 0; j < Columns; j++) {
+                const T *one = with + min(j, last) * plan.b_column;
+                right[i][j] = Whole ? *one : load_if(k < count, one);
+            }
 #pragma unroll
             for (unsigned w = 0; w < Items; w++)
-                left[i][w] = load_if(k < count && row + w * row_by < rows,
-                                     x + k * plan.a_k + row + w * row_by);
+                left[i][w] = Whole ? from[rows[w]] : load_if(k < count, from + rows[w]);
         }
 #pragma unroll
         for (unsigned i = 0; i < Steps; i++)
 #pragma unroll
             for (unsigned w = 0; w < Items; w++)
-                if (at + i * by < count) // no product of 0 and infinity
-                    sums[w] += widened(left[i][w]) * widened(right[i]);
+#pragma unroll
+                for (unsigned j = 0; j < Columns; j++)
+                    if (Whole || at + i * by < count) // no product of 0 and infinity
+                        sums[w * Columns + j] += widened(left[i][w]) * widened(right[i][j]);
     }
 }
 
-template <class T>
+// Adds up the warps' sums of a block's rows, column by column; `vectors`: a lane's are adjacent.
+template <unsigned Columns, unsigned Wide, class T>
+__device__ void store_columns(const sum_of<T> *sums, bool vectors, T *c, sum_of<T> *partials,
+                              const matmul_plan &plan, const block_part &part, uint64 first) {
+    using S = sum_of<T>;
+    constexpr unsigned Warps = THREADS / 32, Rows = 32 * Wide;
+    S *shared = shared_memory<S>();
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const uint64 rows = plan.m - first;
+#pragma unroll
+    for (unsigned j = 0; j < Columns; j++) {
+        if (j >= plan.n)
+            break;
+        if (j)
+            __syncthreads(); // the sums before are read
+#pragma unroll
+        for (unsigned w = 0; w < Wide; w++)
+            shared[warp * Rows + (vectors ? lane * Wide + w : w * 32 + lane)] =
+                sums[w * Columns + j];
+        __syncthreads();
+        for (unsigned row = threadIdx.x; row < Rows && row < rows; row += THREADS) {
+            S sum = shared[row];
+            for (unsigned other = 1; other < Warps; other++)
+                sum += shared[other * Rows + row];
+            store_sum<T>(sum, c, partials, plan, part, first + row, j);
+        }
+    }
+}
+
+template <unsigned Columns, class T>
 __device__ void multiply_columns(const T *a, const T *b, T *c, sum_of<T> *partials,
                                  const matmul_plan &plan) {
     using S = sum_of<T>;
     constexpr unsigned Wide = WIDE<T>, Rows = 32 * Wide, Warps = THREADS / 32, Steps = 8;
-    S *shared = shared_memory<S>();
     const block_part part = block_part_of(plan);
     const operands<T> from = operands_of(a, b, plan, part.product);
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const uint64 first = uint64(part.tile) * Rows, rows = plan.m - first;
     const T *x = from.a + first + part.first * plan.a_k, *y = from.b + part.first * plan.b_k;
     const uint64 count = part.end > part.first ? part.end - part.first : 0;
-    const bool vectors =
-        rows >= Rows && plan.a_k % Wide == 0 && reinterpret_cast<uint64>(x) % sizeof(uint4) == 0;
-    S sums[Wide] = {};
+    const bool vectors = Columns == 1 && rows >= Rows && plan.a_k % Wide == 0 &&
+                         reinterpret_cast<uint64>(x) % sizeof(uint4) == 0;
+    S sums[Wide * Columns] = {};
     uint64 at = warp;
     if (vectors) {
         for (; at + (Steps - 1) * Warps < count; at += Steps * Warps) {
@@ -309,24 +345,25 @@ __device__ void multiply_columns(const T *a, const T *b, T *c, sum_of<T> *partia
         }
     }
     const unsigned width = 1u << plan.lane_bits;
-    if (!vectors && rows <= 32) {
-        add_columns<Steps, 1>(sums, x, y, plan, (threadIdx.x >> plan.lane_bits), count,
-                              THREADS >> plan.lane_bits, lane & (width - 1), 0, rows);
+    unsigned own[Wide]; // beyond the last row, that one again
+    if (Columns == 1 && !vectors && rows <= 32) {
+        own[0] = min(lane & (width - 1), unsigned(rows) - 1);
+        at = threadIdx.x >> plan.lane_bits;
+        add_columns<false, Steps, 1, Columns>(sums, x, y, plan, at, count,
+                                              THREADS >> plan.lane_bits, own);
         for (unsigned other = width; other < 32; other *= 2)
             sums[0] += __shfl_xor_sync(~0u, sums[0], other);
-    } else
-        add_columns<Steps / 2, Wide>(sums, x, y, plan, at, count, Warps,
-                                     vectors ? lane * Wide : lane, vectors ? 1 : 32, rows);
+    } else {
 #pragma unroll
-    for (unsigned w = 0; w < Wide; w++)
-        shared[warp * Rows + (vectors ? lane * Wide + w : w * 32 + lane)] = sums[w];
-    __syncthreads();
-    for (unsigned row = threadIdx.x; row < Rows && row < rows; row += THREADS) {
-        S sum = shared[row];
-        for (unsigned other = 1; other < Warps; other++)
-            sum += shared[other * Rows + row];
-        store_sum<T>(sum, c, partials, plan, part, first + row, 0);
+        for (unsigned w = 0; w < Wide; w++)
+            own[w] = static_cast<unsigned>(
+                min(rows - 1, uint64(vectors ? lane * Wide + w : lane + w * 32)));
+        if (!vectors)
+            add_columns<true, Columns == 1 ? Steps : Steps / 2, Wide, Columns>(sums, x, y, plan, at,
+                                                                               count, Warps, own);
+        add_columns<false, Steps / 2, Wide, Columns>(sums, x, y, plan, at, count, Warps, own);
     }
+    store_columns<Columns, Wide>(sums, vectors, c, partials, plan, part, first);
 }
 
 // --- outer: few steps of k, so that storing the results takes longest. All of k passes through
