@@ -242,6 +242,7 @@ CASES = {
 MORE_CASES = {
     ("stencil1d", 5): [
         stencil(3, cval=0.1, shape=(40, 37)),  # no float32 is 0.1: summed again
+        stencil(3, cval=0.1, shape=(40, 37), weighted=True),
         stencil_form(SHORT_ROWS, 1, 5, 1000, 15, 1),  # several tiles
         stencil_form(STENCIL_COLUMNS | GROUPS, 2, 40, 1, 7, 32),
     ],
@@ -266,8 +267,7 @@ OWN_CASES = {
     ],
 }
 # Their last barrier is redundant: after it thread 0 reads its own values.
-# In the stencil each lane computes again the outputs that it stored itself, in the cases here.
-LAST_IS_REDUNDANT = {("reduce", 5), ("reduce", 6), ("reduce", 7), ("stencil1d", 5)}
+LAST_IS_REDUNDANT = {("reduce", 5), ("reduce", 6), ("reduce", 7)}
 
 
 @cache
