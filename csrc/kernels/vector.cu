@@ -461,43 +461,41 @@ __device__ vector_group<T> combined(T a, const vector_group<T> &x, const vector_
 template <unsigned Tops> __device__ unsigned sum_of_parts(unsigned x, unsigned y) {
     return ((x & ~Tops) + (y & ~Tops)) ^ ((x ^ y) & Tops);
 }
+template <class T, class F>
+__device__ vector_group<T> by_words(const vector_group<T> &x, const vector_group<T> &y,
+                                    const F &sum) {
+    vector_group<T> sums;
+#pragma unroll
+    for (unsigned k = 0; k < 4; k++)
+        sums.words[k] = sum(x.words[k], y.words[k]);
+    return sums;
+}
 template <>
 __device__ vector_group<int8_t> combined<op_add>(int8_t, const vector_group<int8_t> &x,
                                                  const vector_group<int8_t> &y) {
-    vector_group<int8_t> sums;
-#pragma unroll
-    for (unsigned k = 0; k < 4; k++)
-        sums.words[k] = sum_of_parts<0x80808080>(x.words[k], y.words[k]);
-    return sums;
+    return by_words(x, y, sum_of_parts<0x80808080>);
 }
 template <>
 __device__ vector_group<int16_t> combined<op_add>(int16_t, const vector_group<int16_t> &x,
                                                   const vector_group<int16_t> &y) {
-    vector_group<int16_t> sums;
-#pragma unroll
-    for (unsigned k = 0; k < 4; k++)
-        sums.words[k] = sum_of_parts<0x80008000>(x.words[k], y.words[k]);
-    return sums;
+    return by_words(x, y, sum_of_parts<0x80008000>);
 }
 template <>
 __device__ vector_group<half> combined<op_add>(half, const vector_group<half> &x,
                                                const vector_group<half> &y) {
-    vector_group<half> sums; // float32 has 2 * 11 + 2 bits: rounding twice is rounding once
-#pragma unroll
-    for (unsigned k = 0; k < 4; k++)
-        asm("add.f16x2 %0, %1, %2;" : "=r"(sums.words[k]) : "r"(x.words[k]), "r"(y.words[k]));
-    return sums;
+    return by_words(x, y, [](unsigned x, unsigned y) {
+        unsigned sum; // float32 has 2 * 11 + 2 bits: rounding twice is rounding once
+        asm("add.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(x), "r"(y));
+        return sum;
+    });
 }
 template <>
 __device__ vector_group<boolean> combined<op_add>(boolean, const vector_group<boolean> &x,
                                                   const vector_group<boolean> &y) {
-    vector_group<boolean> sums;
-#pragma unroll
-    for (unsigned k = 0; k < 4; k++) {
-        const unsigned any = x.words[k] | y.words[k]; // of any byte that is not 0
-        sums.words[k] = (any | ((any & 0x7f7f7f7f) + 0x7f7f7f7f)) >> 7 & 0x01010101;
-    }
-    return sums;
+    return by_words(x, y, [](unsigned x, unsigned y) {
+        const unsigned any = x | y; // of any byte that is not 0
+        return (any | ((any & 0x7f7f7f7f) + 0x7f7f7f7f)) >> 7 & 0x01010101;
+    });
 }
 
 // Elements one by one, from `first` on, `apart` from one another.

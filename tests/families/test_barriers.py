@@ -76,10 +76,11 @@ PLAN = np.dtype(
 )
 
 
-def transpose(sides, tiles, shape, in_place=False, **fields):
+def transpose(sides, tiles, shape, in_place=False, tile=None):
     """Return a call of a rung on a matrix, and the arguments of its launch, the plan the last.
 
-    The last rung's blocks move a packed tile twice. A wide tile's rows are two axes.
+    The last rung's blocks move a packed tile twice. A wide tile's rows are two axes; `tile` has its
+    rows, columns and lead.
     """
     array, plan = np.ones(sides, FLOAT), np.zeros((), PLAN)
     rows, columns = sides
@@ -104,8 +105,14 @@ def transpose(sides, tiles, shape, in_place=False, **fields):
     if shape == WIDE:
         plan["load_axes"], plan["load_magic"] = 2, 0
         plan["axes"][:3] = [(2, columns, 1), (rows // 2, 2 * columns, 2), (columns, 1, rows)]
-    for name, value in fields.items():
-        plan[name] = value
+        high, wide, lead = tile
+        whole = high == rows
+        for name, value in (
+            ("tile_rows", high), ("tile_columns", wide), ("lead", lead), ("whole", whole),
+            ("tile_pitch", wide), ("pad", 1 if whole else 4), ("table_bytes", 8 * (high + lead)),
+            ("store_magic", -(-(2**32) // high) if whole else 0),
+        ):  # fmt: skip
+            plan[name] = value
 
     def call(variant):
         own = array.copy()
@@ -198,29 +205,8 @@ CASES = {
         transpose((30, 17), (1, 1), PACKED),
         transpose((128, 128), (2, 2), ALIGNED, in_place=True),
         transpose((70, 70), (2, 2), PHASED, in_place=True),
-        transpose(
-            (30, 17),
-            (1, 1),
-            WIDE,
-            tile_rows=30,
-            tile_columns=17,
-            whole=1,
-            tile_pitch=17,
-            pad=1,
-            table_bytes=240,
-            store_magic=-(-(2**32) // 30),
-        ),
-        transpose(
-            (30, 17),
-            (2, 2),
-            WIDE,
-            tile_rows=16,
-            tile_columns=12,
-            lead=8,
-            tile_pitch=12,
-            pad=4,
-            table_bytes=192,
-        ),
+        transpose((30, 17), (1, 1), WIDE, tile=(30, 17, 0)),
+        transpose((30, 17), (2, 2), WIDE, tile=(16, 12, 8)),
     ],
     "stencil1d": [
         stencil(*how, weighted=weighted)
