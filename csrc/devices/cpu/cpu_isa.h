@@ -36,13 +36,7 @@
 #define CPU_INLINE static inline __attribute__((always_inline))
 #define CPU_APART __attribute__((noinline)) /* not worth a copy for every set */
 
-enum { CPU_LINE = 64, CPU_AHEAD = 8192 }; /* bytes: a cache line; prefetched (TUNING.md C6) */
-
-/* Prefetches for a loop that has come to `at` what lies CPU_AHEAD after its next `bytes`. */
-CPU_INLINE void cpu_prefetch(const void *at, size_t bytes) {
-    for (size_t i = 0; i < bytes; i += CPU_LINE)
-        __builtin_prefetch((const char *)((uintptr_t)at + CPU_AHEAD + i));
-}
+enum { CPU_LINE = 64 }; /* bytes of a cache line */
 
 /* A rounded product: gcc would fuse the four products of a complex one with their sum and
  * difference (vfmaddsub), even where -ffp-contract=off forbids it. */

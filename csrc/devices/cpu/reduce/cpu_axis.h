@@ -38,7 +38,6 @@ struct part {
     int64_t stride, inner_stride, key, mask;
     uint64_t finish;
     int64_t core_key;       /* as `key`, but 0 if it has been applied to the core's elements */
-    bool ahead;             /* what lies after a row's elements is read next, from memory */
     uint64_t columns_ahead; /* bytes after an element of columns that are prefetched, or 0 */
     bool copies; /* strided elements are copied to `gathered`, and converted to `converted` */
     char *gathered, *converted; /* of LEAF elements each */

@@ -26,7 +26,7 @@ static bool FOR(settled_min)(const void *value, uint64_t n, uint64_t finish) {
 #define IDENTITY HIGHEST
 #define MANY (MANY_BYTES / (int)sizeof(ITEM))
 #define QUICK(a, b) ((b) < (a) ? (b) : (a))
-#define SLOW(x) IS_NAN(x)
+#define EITHER_SLOW(x, y) EITHER_NAN(x, y)
 #define SIGN(x) SIGN_OF(x)
 #define VALUE_OF(value, signs) LEAST(value, signs)
 #define ROW_SHORT (EXACT ? SHORT_ROW : (int)MANY - 1)
@@ -178,7 +178,7 @@ CPU_INLINE void FOR(search)(const struct axis_functions *functions, const struct
         if (copies)
             run = axis_run(functions, part, run, count);
         copied = i;
-        leaf_of(run, count, 1, part->ahead && !last, key, 0, &next);
+        leaf_of(run, count, 1, key, 0, &next);
         if (done == 0 || next < best || IS_NAN(next)) {
             best = next;
             at = i;

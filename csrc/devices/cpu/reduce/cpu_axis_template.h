@@ -19,7 +19,7 @@
  *   FIRST_ALONE         a first element need not be combined with the identity
  *   OWN_TILE            tile_<NAME>() is defined before the include
  *   QUICK(a, b)         for operations where an element may count twice: COMBINE, except where an
- *   SLOW(x)             element is slow: a run that has one is reduced again by COMBINE;
+ *   EITHER_SLOW(x, y)   element is slow: a run that has one is reduced again by COMBINE;
  *   SIGN(x)             an element's bits if its sign matters, else 0; INDEX is as wide
  *   VALUE_OF(value, signs)  QUICK's result with a zero's sign
  */
@@ -58,28 +58,28 @@ static CPU_APART void OF(fold_kept)(VALUE *lanes, uint64_t kept, int64_t mask, V
 #ifdef QUICK
 /* A run of at least MANY elements; the last MANY overlap those before. Returns false if an element
  * is slow. Chains of a minimum are half as long as those that keep a NaN. */
-CPU_INLINE bool OF(quick)(const ITEM *in, uint64_t n, bool ahead, int64_t key, int64_t mask,
-                          VALUE *result) {
+CPU_INLINE bool OF(quick)(const ITEM *in, uint64_t n, int64_t key, int64_t mask, VALUE *result) {
     NARROW lanes[MANY];
-    INDEX slow[MANY] = {0}, signs[MANY] = {0}, any = 0, sign = 0;
+    INDEX slow[MANY / 2] = {0}, signs[MANY] = {0}, any = 0, sign = 0;
     (void)key, (void)mask, (void)sign;
     for (int lane = 0; lane < (int)MANY; lane++)
         lanes[lane] = IDENTITY;
-    for (uint64_t i = 0; i < n; i += MANY) {
+    /* From the second run on, at whole cache lines. */
+    const uint64_t early = n > 16 * MANY ? (uintptr_t)in % CPU_LINE / sizeof(ITEM) : 0;
+    for (uint64_t i = 0; i < n; i += i ? MANY : MANY - early) {
         const ITEM *run = in + least(i, n - MANY);
-        if (ahead)
-            cpu_prefetch(run, MANY * sizeof(ITEM));
         for (int lane = 0; lane < (int)MANY; lane++) {
             const NARROW next = LOAD(run[lane]);
             lanes[lane] = QUICK(lanes[lane], next);
-            slow[lane] |= (INDEX)SLOW(next);
             signs[lane] |= (INDEX)SIGN(next);
         }
+        for (int lane = 0; lane < (int)MANY / 2; lane++)
+            slow[lane] |= (INDEX)EITHER_SLOW(run[lane], run[lane + MANY / 2]);
     }
-    for (int lane = 0; lane < (int)MANY; lane++) {
-        any |= slow[lane];
+    for (int lane = 0; lane < (int)MANY; lane++)
         sign |= signs[lane];
-    }
+    for (int lane = 0; lane < (int)MANY / 2; lane++)
+        any |= slow[lane];
     for (int half = MANY / 2; half > 0; half /= 2)
         for (int lane = 0; lane < half; lane++)
             lanes[lane] = QUICK(lanes[lane], lanes[lane + half]);
@@ -91,14 +91,14 @@ CPU_INLINE bool OF(quick)(const ITEM *in, uint64_t n, bool ahead, int64_t key, i
 /* Reduces a run of at most ROW_LEAF elements to its value, or to those of `kept` interleaved
  * elements. Its lanes are folded to LANES before they are widened: each has BLOCK elements at most.
  */
-CPU_INLINE void OF(leaf)(const ITEM *in, uint64_t n, uint64_t kept, bool ahead, int64_t key,
-                         int64_t mask, VALUE *result) {
+CPU_INLINE void OF(leaf)(const ITEM *in, uint64_t n, uint64_t kept, int64_t key, int64_t mask,
+                         VALUE *result) {
     NARROW lanes[MANY];
     VALUE wide[LANES];
     uint64_t i = 0;
     (void)key, (void)mask;
 #ifdef QUICK
-    if (kept == 1 && n >= MANY && OF(quick)(in, n, ahead, key, mask, result))
+    if (kept == 1 && n >= MANY && OF(quick)(in, n, key, mask, result))
         return;
 #endif
     for (int lane = 0; lane < LANES; lane++)
@@ -107,8 +107,6 @@ CPU_INLINE void OF(leaf)(const ITEM *in, uint64_t n, uint64_t kept, bool ahead, 
         for (int lane = LANES; lane < (int)MANY; lane++)
             lanes[lane] = IDENTITY;
         for (; i + MANY <= n; i += MANY) {
-            if (ahead)
-                cpu_prefetch(in + i, MANY * sizeof(ITEM));
             for (int lane = 0; lane < (int)MANY; lane++) {
                 const NARROW next = LOAD(in[i + (uint64_t)lane]);
                 lanes[lane] = COMBINE(lanes[lane], next);
@@ -119,8 +117,6 @@ CPU_INLINE void OF(leaf)(const ITEM *in, uint64_t n, uint64_t kept, bool ahead, 
                 lanes[lane] = COMBINE(lanes[lane], lanes[lane + half]);
     }
     for (; i + LANES <= n; i += LANES) {
-        if (ahead)
-            cpu_prefetch(in + i, LANES * sizeof(ITEM));
         for (int lane = 0; lane < LANES; lane++) {
             const NARROW next = LOAD(in[i + (uint64_t)lane]);
             lanes[lane] = COMBINE(lanes[lane], next);
@@ -173,8 +169,8 @@ static CPU_APART void OF(few_kept)(const ITEM *in, uint64_t n, uint64_t kept, in
     }
 }
 
-typedef void OF(leaf_function)(const ITEM *in, uint64_t n, uint64_t kept, bool ahead, int64_t key,
-                               int64_t mask, VALUE *result);
+typedef void OF(leaf_function)(const ITEM *in, uint64_t n, uint64_t kept, int64_t key, int64_t mask,
+                               VALUE *result);
 
 CPU_INLINE void OF(rows)(const struct part *part, VALUE *values, OF(leaf_function) * leaf) {
     const uint64_t n = part->end - part->first, kept = part->kept;
@@ -182,7 +178,7 @@ CPU_INLINE void OF(rows)(const struct part *part, VALUE *values, OF(leaf_functio
     for (uint64_t row = 0; row < part->rows; row++, values += kept) {
         const ITEM *in = (const ITEM *)part->in + part->starts[row];
         if (n > ROW_FEW)
-            leaf(in, n, kept, part->ahead, key, mask, values);
+            leaf(in, n, kept, key, mask, values);
         else if (kept > 1)
             OF(few_kept)(in, n, kept, key, mask, values);
         else
@@ -281,19 +277,19 @@ CPU_INLINE void OF(tiles)(const struct axis_functions *functions, const struct p
         OF(tile)(functions, part, items_after(functions, part->in, part->starts[row]), values);
 }
 
-#define ISA_FUNCTIONS(isa, target, bytes, prefix, here, name)                                     \
-    target static void leaf_##name##_##isa(const ITEM *in, uint64_t n, uint64_t kept, bool ahead, \
-                                           int64_t key, int64_t mask, VALUE *result) {            \
-        leaf_##name(in, n, kept, ahead, key, mask, result);                                       \
-    }                                                                                             \
-    target static void rows_##name##_##isa(const struct axis_functions *functions,                \
-                                           const struct part *part, void *values) {               \
-        (void)functions;                                                                          \
-        rows_##name(part, values, leaf_##name##_##isa);                                           \
-    }                                                                                             \
-    target static void tiles_##name##_##isa(const struct axis_functions *functions,               \
-                                            const struct part *part, void *values) {              \
-        tiles_##name(functions, part, values);                                                    \
+#define ISA_FUNCTIONS(isa, target, bytes, prefix, here, name)                                      \
+    target static void leaf_##name##_##isa(const ITEM *in, uint64_t n, uint64_t kept, int64_t key, \
+                                           int64_t mask, VALUE *result) {                          \
+        leaf_##name(in, n, kept, key, mask, result);                                               \
+    }                                                                                              \
+    target static void rows_##name##_##isa(const struct axis_functions *functions,                 \
+                                           const struct part *part, void *values) {                \
+        (void)functions;                                                                           \
+        rows_##name(part, values, leaf_##name##_##isa);                                            \
+    }                                                                                              \
+    target static void tiles_##name##_##isa(const struct axis_functions *functions,                \
+                                            const struct part *part, void *values) {               \
+        tiles_##name(functions, part, values);                                                     \
     }
 #define ISA_ROWS(isa, target, bytes, prefix, here, name) rows_##name##_##isa,
 #define ISA_TILES(isa, target, bytes, prefix, here, name) tiles_##name##_##isa,
@@ -336,7 +332,7 @@ const struct axis_core OF(axis) = {
 #undef OWN_TILE
 #undef ROW_SHORT
 #undef QUICK
-#undef SLOW
+#undef EITHER_SLOW
 #undef SIGN
 #undef VALUE_OF
 #undef OF

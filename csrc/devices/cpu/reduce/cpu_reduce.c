@@ -82,19 +82,18 @@ typedef _Bool bool;
 enum {
     LANES = 16,
     ROWS = 16,
-    LEAF = LANES * ROWS,        /* elements */
-    CHUNK = 64 * LEAF,          /* elements that a thread processes at a time */
-    STACK = 8,                  /* pending leaves in a chunk of complex numbers */
-    ORDERLESS_BYTES = 256,      /* of the lanes of operations in any order */
-    SEGMENT_CHUNKS = 256,       /* chunks between two polls: 2^22 elements, a few milliseconds */
-    TREE_DEPTH = 64,            /* of a binary tree over any 64-bit count */
-    ITEMS_PER_NS = 32,          /* reduced by one thread, estimated, if they are in its cache; */
-    BYTES_PER_NS = 64,          /* and read from memory */
-    GATHERING = 4,              /* estimated cost relative to contiguous elements */
-    TASK_CHUNKS = 4,            /* that a thread of the team takes at a time */
-    TURN_SEGMENTS = 16,         /* that the team processes at a time */
-    PREFETCHED = 8 * CPU_AHEAD, /* bytes of an array from which on it is prefetched */
-    PIECE_BYTES = 8192,         /* gathered at a time, in the first-level cache: whole leaves */
+    LEAF = LANES * ROWS,   /* elements */
+    CHUNK = 64 * LEAF,     /* elements that a thread processes at a time */
+    STACK = 8,             /* pending leaves in a chunk of complex numbers */
+    ORDERLESS_BYTES = 256, /* of the lanes of operations in any order */
+    SEGMENT_CHUNKS = 256,  /* chunks between two polls: 2^22 elements, a few milliseconds */
+    TREE_DEPTH = 64,       /* of a binary tree over any 64-bit count */
+    ITEMS_PER_NS = 32,     /* reduced by one thread, estimated, if they are in its cache; */
+    BYTES_PER_NS = 64,     /* and read from memory */
+    GATHERING = 4,         /* estimated cost relative to contiguous elements */
+    TASK_CHUNKS = 4,       /* that a thread of the team takes at a time */
+    TURN_SEGMENTS = 16,    /* that the team processes at a time */
+    PIECE_BYTES = 8192,    /* gathered at a time, in the first-level cache: whole leaves */
 };
 
 _Static_assert(CHUNK / (ORDERLESS_BYTES / sizeof(uint16_t)) <= 128,
@@ -112,7 +111,6 @@ struct functions;
  * leaves that are contiguous are read in place, others gathered to `room`. */
 struct source {
     const char *items;
-    bool prefetch;
     const struct device_box *box; /* NULL: contiguous */
     uint64_t first;
     char *room;
@@ -128,8 +126,7 @@ static const void *next_piece(struct source *source, size_t at, size_t n, size_t
     const uint64_t first = source->first + at, column = first % axes->sizes[0];
     const size_t run = min_u64(n, axes->sizes[0] - column);
     const size_t least = PIECE_BYTES / size;
-    source->prefetch = axes->steps[0] == 1 && run >= least;
-    if (source->prefetch) {
+    if (axes->steps[0] == 1 && run >= least) {
         int64_t offset;
         axes_at(axes, first, 1, &offset);
         *count = run < n ? run / LEAF * LEAF : n;
@@ -140,6 +137,13 @@ static const void *next_piece(struct source *source, size_t at, size_t n, size_t
     return source->room;
 }
 
+/* The elements of a large piece before its first whole cache line, or all. Vectors that cross lines
+ * take up to 1.5 times as long (TUNING.md C27). */
+static size_t to_line(const void *in, size_t count, size_t size) {
+    const size_t before = -(uintptr_t)in % CPU_LINE / size;
+    return before && count * size >= PIECE_BYTES ? before : count;
+}
+
 /* --- the functions of a signature
  *
  * chunk_<op>_<items> reduces up to CHUNK elements to one accumulator, combine_<op>_<items> adds *b
@@ -148,52 +152,50 @@ static const void *next_piece(struct source *source, size_t at, size_t n, size_t
 
 /* The tree of sums and products. A leaf's lanes stay in registers; the stack holds leaves that wait
  * for their sibling. The last `left` lanes are the result: 2 for halves of complex numbers. */
-#define TREE(op, items, acc)                                                                      \
-    CPU_INLINE void leaf_##op##_##items(const type_##items *in, type_##acc *restrict out,         \
-                                        int64_t key) {                                            \
-        type_##acc lanes[LANES];                                                                  \
-        (void)key;                                                                                \
-        for (int lane = 0; lane < LANES; lane++)                                                  \
-            lanes[lane] = LOAD_##items(acc, in[lane]);                                            \
-        for (int row = 1; row < ROWS; row++)                                                      \
-            for (int lane = 0; lane < LANES; lane++)                                              \
-                lanes[lane] =                                                                     \
-                    APPLY_##op(acc, lanes[lane], LOAD_##items(acc, in[row * LANES + lane]));      \
-        for (int lane = 0; lane < LANES; lane++)                                                  \
-            out[lane] = lanes[lane];                                                              \
-    }                                                                                             \
-    CPU_INLINE void merge_##op##_##items(type_##acc *restrict a, const type_##acc *restrict b) {  \
-        for (int lane = 0; lane < LANES; lane++)                                                  \
-            a[lane] = APPLY_##op(acc, a[lane], b[lane]);                                          \
-    }                                                                                             \
-    CPU_INLINE void tree_##op##_##items(struct source *source, size_t n, const int left,          \
-                                        void *result, int64_t key) {                              \
-        type_##acc stack[STACK][LANES], rest[LANES];                                              \
-        int depth = 0;                                                                            \
-        const size_t size = (size_t)left * sizeof(type_##items);                                  \
-        for (int lane = 0; lane < LANES; lane++)                                                  \
-            rest[lane] = IDENTITY_##op(acc);                                                      \
-        for (size_t done = 0, count; done < n; done += count) {                                   \
-            const type_##items *in =                                                              \
-                next_piece(source, done / (size_t)left, (n - done) / (size_t)left, size, &count); \
-            count *= (size_t)left;                                                                \
-            const size_t leaves = (done + count) / LEAF;                                          \
-            for (size_t leaf = done / LEAF; leaf < leaves; leaf++, in += LEAF) {                  \
-                if (source->prefetch)                                                             \
-                    cpu_prefetch(in, sizeof(type_##items) * LEAF);                                \
-                leaf_##op##_##items(in, stack[depth++], key);                                     \
-                for (size_t pairs = leaf + 1; pairs % 2 == 0; pairs /= 2, depth--)                \
-                    merge_##op##_##items(stack[depth - 2], stack[depth - 1]);                     \
-            }                                                                                     \
-            for (size_t i = 0; i < (done + count) % LEAF; i++)                                    \
-                rest[i % LANES] = APPLY_##op(acc, rest[i % LANES], LOAD_##items(acc, in[i]));     \
-        }                                                                                         \
-        while (depth > 0)                                                                         \
-            merge_##op##_##items(rest, stack[--depth]);                                           \
-        for (int half = LANES / 2; half >= left; half /= 2)                                       \
-            for (int lane = 0; lane < half; lane++)                                               \
-                rest[lane] = APPLY_##op(acc, rest[lane], rest[lane + half]);                      \
-        memcpy(result, rest, (size_t)left * sizeof *rest);                                        \
+#define TREE(op, items, acc)                                                                       \
+    CPU_INLINE void leaf_##op##_##items(const type_##items *in, type_##acc *restrict out,          \
+                                        int64_t key) {                                             \
+        type_##acc lanes[LANES];                                                                   \
+        (void)key;                                                                                 \
+        for (int lane = 0; lane < LANES; lane++)                                                   \
+            lanes[lane] = LOAD_##items(acc, in[lane]);                                             \
+        /* Unrolled, gcc would add lane by lane, and read memory in that order. */                 \
+        _Pragma("GCC unroll 1") for (int row = 1; row < ROWS;                                      \
+                                     row++) for (int lane = 0; lane < LANES; lane++) lanes[lane] = \
+            APPLY_##op(acc, lanes[lane], LOAD_##items(acc, in[row * LANES + lane]));               \
+        for (int lane = 0; lane < LANES; lane++)                                                   \
+            out[lane] = lanes[lane];                                                               \
+    }                                                                                              \
+    CPU_INLINE void merge_##op##_##items(type_##acc *restrict a, const type_##acc *restrict b) {   \
+        for (int lane = 0; lane < LANES; lane++)                                                   \
+            a[lane] = APPLY_##op(acc, a[lane], b[lane]);                                           \
+    }                                                                                              \
+    CPU_INLINE void tree_##op##_##items(struct source *source, size_t n, const int left,           \
+                                        void *result, int64_t key) {                               \
+        type_##acc stack[STACK][LANES], rest[LANES];                                               \
+        int depth = 0;                                                                             \
+        const size_t size = (size_t)left * sizeof(type_##items);                                   \
+        for (int lane = 0; lane < LANES; lane++)                                                   \
+            rest[lane] = IDENTITY_##op(acc);                                                       \
+        for (size_t done = 0, count; done < n; done += count) {                                    \
+            const type_##items *in =                                                               \
+                next_piece(source, done / (size_t)left, (n - done) / (size_t)left, size, &count);  \
+            count *= (size_t)left;                                                                 \
+            const size_t leaves = (done + count) / LEAF;                                           \
+            for (size_t leaf = done / LEAF; leaf < leaves; leaf++, in += LEAF) {                   \
+                leaf_##op##_##items(in, stack[depth++], key);                                      \
+                for (size_t pairs = leaf + 1; pairs % 2 == 0; pairs /= 2, depth--)                 \
+                    merge_##op##_##items(stack[depth - 2], stack[depth - 1]);                      \
+            }                                                                                      \
+            for (size_t i = 0; i < (done + count) % LEAF; i++)                                     \
+                rest[i % LANES] = APPLY_##op(acc, rest[i % LANES], LOAD_##items(acc, in[i]));      \
+        }                                                                                          \
+        while (depth > 0)                                                                          \
+            merge_##op##_##items(rest, stack[--depth]);                                            \
+        for (int half = LANES / 2; half >= left; half /= 2)                                        \
+            for (int lane = 0; lane < half; lane++)                                                \
+                rest[lane] = APPLY_##op(acc, rest[lane], rest[lane + half]);                       \
+        memcpy(result, rest, (size_t)left * sizeof *rest);                                         \
     }
 #define TREE_FUNCTIONS(op, items, acc)                                                     \
     TREE(op, items, acc)                                                                   \
@@ -223,7 +225,7 @@ static const void *next_piece(struct source *source, size_t at, size_t n, size_t
         enum { MANY = ORDERLESS_BYTES / sizeof(narrow) };                                    \
         const int64_t key = functions->key;                                                  \
         narrow lanes[MANY];                                                                  \
-        bits signs[MANY] = {0}, nans[MANY] = {0}, sign = 0, nan = 0;                         \
+        bits signs[MANY] = {0}, nans[MANY / 2] = {0}, sign = 0, nan = 0;                     \
         type_##acc wide[MANY];                                                               \
         (void)key, (void)sign, (void)nan;                                                    \
         for (int lane = 0; lane < MANY; lane++)                                              \
@@ -231,28 +233,30 @@ static const void *next_piece(struct source *source, size_t at, size_t n, size_t
         for (size_t done = 0, count; done < n; done += count) {                              \
             const type_##items *in = next_piece(source, done, n - done, sizeof *in, &count); \
             size_t i = 0;                                                                    \
+            count = TO_LINE_##op(in, count, sizeof *in);                                     \
             for (; i + MANY <= count; i += MANY) {                                           \
-                if (source->prefetch)                                                        \
-                    cpu_prefetch(in + i, sizeof(type_##items) * MANY);                       \
                 for (int lane = 0; lane < MANY; lane++) {                                    \
                     const narrow next = ITEM_##op(items, acc, in[i + (size_t)lane]);         \
                     lanes[lane] = COMBINE_##op(acc, lanes[lane], next);                      \
                     signs[lane] |= (bits)SIGN_##op(acc, next);                               \
-                    nans[lane] |= (bits)IS_NAN_##op(acc, next);                              \
                 }                                                                            \
+                for (int lane = 0; lane < MANY / 2; lane++)                                  \
+                    nans[lane] |= (bits)EITHER_NAN_##op(items, acc, in[i + (size_t)lane],    \
+                                                        in[i + MANY / 2 + (size_t)lane]);    \
             }                                                                                \
             for (int lane = 0; i < count; i++, lane++) {                                     \
                 const narrow next = ITEM_##op(items, acc, in[i]);                            \
                 lanes[lane] = COMBINE_##op(acc, lanes[lane], next);                          \
-                signs[lane] |= (bits)SIGN_##op(acc, next);                                   \
-                nans[lane] |= (bits)IS_NAN_##op(acc, next);                                  \
+                sign |= (bits)SIGN_##op(acc, next);                                          \
+                nan |= (bits)EITHER_NAN_##op(items, acc, in[i], in[i]);                      \
             }                                                                                \
         }                                                                                    \
         for (int lane = 0; lane < MANY; lane++) {                                            \
             wide[lane] = (type_##acc)lanes[lane];                                            \
             sign |= signs[lane];                                                             \
-            nan |= nans[lane];                                                               \
         }                                                                                    \
+        for (int lane = 0; lane < MANY / 2; lane++)                                          \
+            nan |= nans[lane];                                                               \
         for (int half = MANY / 2; half > 0; half /= 2)                                       \
             for (int lane = 0; lane < half; lane++)                                          \
                 wide[lane] = FOLD_##op(acc, wide[lane], wide[lane + half]);                  \
@@ -277,8 +281,6 @@ static const void *next_piece(struct source *source, size_t at, size_t n, size_t
             size_t i = 0;                                                                  \
             for (; i + ORDERLESS_BYTES <= bytes; i += ORDERLESS_BYTES) {                   \
                 const raw_8 *words = (const raw_8 *)(in + i);                              \
-                if (source->prefetch)                                                      \
-                    cpu_prefetch(in + i, ORDERLESS_BYTES);                                 \
                 for (int lane = 0; lane < MANY; lane++)                                    \
                     lanes[lane] = COMBINE_##op(uint64, lanes[lane], words[lane] ^ key);    \
             }                                                                              \
@@ -575,10 +577,8 @@ static void turn_task(const void *state, uint64_t task, struct cpu_worker *worke
     for (size_t i = first; i < first + TASK_CHUNKS && i * CHUNK < turn->n; i += together) {
         const size_t left = turn->n - i * CHUNK, most = together * CHUNK;
         struct source source = {.box = turn->box, .first = turn->first + i * CHUNK, .room = room};
-        if (!source.box) {
+        if (!source.box)
             source.items = turn->items + source.first * functions->item_size;
-            source.prefetch = true;
-        }
         functions->chunk[cpu_isa()](functions, &source, left < most ? left : most,
                                     &turn->partial[i / together]);
     }
@@ -629,8 +629,7 @@ static enum status cpu_reduce_simd(struct device *device, const struct cpu_kerne
     void *result = (void *)(uintptr_t) * (const device_address *)arguments[1];
     const uint64_t n = *(const uint64_t *)arguments[2];
     if (n <= CHUNK || decides(functions, items)) {
-        struct source source = {.items = items,
-                                .prefetch = n <= CHUNK && n * functions->item_size >= PREFETCHED};
+        struct source source = {.items = items};
         functions->chunk[cpu_isa()](functions, &source, n <= CHUNK ? n : LEAF, result);
         return STATUS_OK;
     }

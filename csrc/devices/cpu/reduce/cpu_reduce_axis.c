@@ -56,13 +56,13 @@ enum {
     TASK_ITEMS = 1 << 16,      /* of a task, if there are many, */
     TASK_ITEMS_MOST = 1 << 21, /* and at most: between two polls */
     FEW_TASKS = 64,
-    TREE_DEPTH = 12,            /* of a task's leaves, with the last one */
-    FIRST = 16,                 /* elements of a row that may decide, */
-    FIRST_OF = 16,              /* if it is this many times as long */
-    COPIED_ROWS = 512,          /* elements of rows that are copied together, if shorter */
-    ROOM_MOST = 1 << 22,        /* bytes of partial results that stay allocated */
-    PREFETCHED = 8 * CPU_AHEAD, /* bytes, of an array or a row, from which on prefetches pay off, */
-    PREFETCHED_COLUMNS = 1 << 20, /* and those of columns */
+    TREE_DEPTH = 12,      /* of a task's leaves, with the last one */
+    FIRST = 16,           /* elements of a row that may decide, */
+    FIRST_OF = 16,        /* if it is this many times as long */
+    COPIED_ROWS = 512,    /* elements of rows that are copied together, if shorter */
+    ROOM_MOST = 1 << 22,  /* bytes of partial results that stay allocated */
+    AHEAD = 8192,         /* bytes that columns are prefetched ahead, */
+    PREFETCHED = 1 << 20, /* and of an array from which on it pays off (TUNING.md C15) */
 };
 _Static_assert(TASK_ITEMS_MOST <= LEAF << (TREE_DEPTH - 2), "a leaf more than the tree is deep");
 _Static_assert(LEAF >= TILE, "a row of a tile's columns is brought together at once");
@@ -82,7 +82,6 @@ struct job {
     uint64_t rows, run, share; /* of a task: rows, tiles of columns, elements of each */
     uint64_t splits, tiles;    /* of the whole */
     uint64_t tile;             /* columns */
-    bool ahead;                /* rows are long or adjacent, and not in a cache */
     uint64_t columns_ahead;    /* as in struct part */
     char *partials;            /* NULL if the reduced axis is one chunk */
     /* The first chunk, in the order of the search, after which no other can change the result. NULL
@@ -346,7 +345,6 @@ static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64
     }
     part.copies = functions->convert ||
                   (part.columns > 1 ? gathers_columns(&part) : part.stride != (int64_t)part.kept);
-    part.ahead = job->ahead && !part.copies;
     part.columns_ahead = part.copies ? 0 : job->columns_ahead;
     if (job->settled && atomic_load_explicit(job->settled, memory_order_relaxed) < order) {
         functions->core->nothing(values);
@@ -539,22 +537,17 @@ static bool adjoin(int64_t step, uint64_t size) {
     return step >= (int64_t)size && step - (int64_t)size <= (int64_t)(size / 4);
 }
 
-/* Decides how far ahead of a part's elements memory is prefetched. */
+/* Decides how far ahead of the elements of columns memory is prefetched. */
 static void set_ahead(struct job *job, double bytes) {
     const size_t size = job->functions->item_size;
     const struct device_axes *outer = &job->outer_axes;
     const uint64_t slab = job->reduced * (uint64_t)job->stride, row = (uint64_t)job->stride * size;
     const bool adjacent = job->outer == 1 || (outer->count == 1 && adjoin(outer->steps[0], slab));
-    job->ahead = false;
     job->columns_ahead = 0;
-    if (job->inner == 1)
-        job->ahead = bytes >= PREFETCHED &&
-                     (job->share * size >= PREFETCHED ||
-                      (outer->count == 1 && outer->steps[0] == (int64_t)job->reduced));
-    else if (bytes >= PREFETCHED_COLUMNS && job->stride > 0 &&
-             ((row <= CPU_AHEAD && adjacent && adjoin(job->stride, job->inner)) ||
-              (size < job->functions->core->value_size && job->reduced >= BLOCK)))
-        job->columns_ahead = most(CPU_AHEAD, 4 * row); /* not of the rows that are added */
+    if (job->inner > 1 && bytes >= PREFETCHED && job->stride > 0 &&
+        ((row <= AHEAD && adjacent && adjoin(job->stride, job->inner)) ||
+         (size < job->functions->core->value_size && job->reduced >= BLOCK)))
+        job->columns_ahead = most(AHEAD, 4 * row); /* not of the rows that are added */
 }
 
 /* Divides the work into tasks, and runs them. */

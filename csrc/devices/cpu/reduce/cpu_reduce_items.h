@@ -94,6 +94,14 @@ typedef int16_t narrow_int8;
 typedef int32_t narrow_int16;
 typedef int64_t narrow_int32;
 typedef uint64_t narrow_int64; /* wraps */
+
+/* Elements of a piece that are reduced before the others: of the same lanes, which need no room. */
+#define TO_LINE_sum(in, count, size) (count)
+#define TO_LINE_and(in, count, size) (count)
+#define TO_LINE_or(in, count, size) (count)
+#define TO_LINE_xor(in, count, size) (count)
+#define TO_LINE_min(in, count, size) to_line(in, count, size)
+
 #define COMBINE_sum(acc, a, b) (narrow)((a) + (b))
 #define COMBINE_min(acc, a, b) ((b) < (a) ? (b) : (a)) /* ignores a NaN in b */
 #define COMBINE_and(acc, a, b) APPLY_and(acc, a, b)
@@ -151,11 +159,17 @@ typedef uint64_t narrow_int64; /* wraps */
 #define SIGN_int64(x) 0
 #define SIGN_float32(x) bits_float32(x)
 #define SIGN_float64(x) bits_float64(x)
-#define IS_NAN_sum(acc, x) 0
-#define IS_NAN_and(acc, x) 0
-#define IS_NAN_or(acc, x) 0
-#define IS_NAN_xor(acc, x) 0
-#define IS_NAN_min(acc, x) ((x) != (x))
+#define EITHER_NAN_sum(items, acc, x, y) 0
+#define EITHER_NAN_and(items, acc, x, y) 0
+#define EITHER_NAN_or(items, acc, x, y) 0
+#define EITHER_NAN_xor(items, acc, x, y) 0
+#define EITHER_NAN_min(items, acc, x, y) EITHER_NAN_##acc(VALUE_##items(x), VALUE_##items(y))
+#define EITHER_NAN_int8(x, y) 0
+#define EITHER_NAN_int16(x, y) 0
+#define EITHER_NAN_int32(x, y) 0
+#define EITHER_NAN_int64(x, y) 0
+#define EITHER_NAN_float32(x, y) __builtin_isunordered(x, y)
+#define EITHER_NAN_float64(x, y) __builtin_isunordered(x, y)
 #define VALUE_OF_sum(acc, value, signs, nan) (value)
 #define VALUE_OF_and(acc, value, signs, nan) (value)
 #define VALUE_OF_or(acc, value, signs, nan) (value)
