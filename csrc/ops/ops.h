@@ -49,7 +49,8 @@ struct ops_queue {
         int count;
     } blocks[OPS_BLOCK_CLASSES]; /* freed memory, by size */
     struct ops_products
-        *products; /* how the last ones were computed: ops_matmul.c; NULL: none yet */
+        *products;           /* how the last ones were computed: ops_matmul.c; NULL: none yet */
+    struct ops_turns *turns; /* plans of the last transposes: ops_transpose.c; NULL: none yet */
     struct ops_repeated {
         struct ops_step steps[OPS_REPEATED_STEPS];
         uint64_t wide[OPS_WIDE_BYTES / 8]; /* of a plan with a step that takes it */

@@ -127,6 +127,7 @@ void ops_close(struct ops_queue *queue) {
         ops->close(queue->copies);
     ops->close(queue->device);
     free(queue->products);
+    free(queue->turns);
     free(queue);
 }
 

@@ -9,6 +9,7 @@
  */
 #include "ops_transpose.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define fixed(name) ops_fixed(transpose, name)
@@ -19,7 +20,8 @@ enum {
     USUAL_CACHE = 50 << 20, /* bytes of L2, if a device does not tell */
     STRIDED = 256,          /* more than AXES_MAX */
     STRIDED_AXES_MAX = 42,
-    NEAR = 4, /* largest distance of elements with gaps that tiles gather */
+    NEAR = 4,        /* largest distance of elements with gaps that tiles gather */
+    GAP_MOST = 1024, /* largest distance of elements with gaps that may be asked for, in bytes */
 };
 
 _Static_assert(sizeof(struct transpose_plan) <= OPS_WIDE_BYTES, "OPS_WIDE_BYTES");
@@ -27,11 +29,6 @@ _Static_assert((int)OPS_NUMBERS_MAX >= 1 + 2 * (int)AXES_MAX, "OPS_NUMBERS_MAX")
 _Static_assert((int)OPS_NUMBERS_MAX >= 1 + 3 * (int)STRIDED_AXES_MAX, "OPS_NUMBERS_MAX");
 
 /* --- axes */
-
-/* The step of the innermost axis. */
-static uint64_t last_step(const struct axes *axes) {
-    return axes->count ? axes->in[axes->count - 1] : 1;
-}
 
 static void find_steps(struct axes *axes) {
     uint64_t out = 1;
@@ -94,11 +91,9 @@ static enum status read_axes(const uint64_t *numbers, struct axes *axes) {
     return STATUS_OK;
 }
 
-/* Whether a row of two elements may become one: those are adjacent, or move by tiles with gaps. */
+/* Whether a row of two elements may become one: those are adjacent, or near and may have gaps. */
 static bool may_join(const struct axes *axes, unsigned last, bool gaps) {
-    return !last || axes->in[last - 1] == 2 ||
-           (gaps && axes->output[last - 1] != last - 1 && 2 * axes->item >= WORD &&
-            axes->in[last - 1] <= 2 * NEAR);
+    return !last || axes->in[last - 1] == 2 || (gaps && axes->in[last - 1] <= 2 * NEAR);
 }
 
 /* Uses the widest elements that rows, their distances and addresses are multiples of. */
@@ -216,11 +211,14 @@ static void plan_matrix(const struct axes *axes, uint64_t addresses, struct tran
     plan->shape = all % VECTOR ? TRANSPOSE_PHASED : TRANSPOSE_ALIGNED;
 }
 
-/* Plans a copy of rows that stay whole. */
+/* Plans a copy of rows that stay whole, with or without gaps. */
 static void plan_rows(const struct axes *axes, struct transpose_plan *plan) {
     const unsigned last = axes->count ? axes->count - 1 : 0;
-    *plan = (struct transpose_plan){
-        .shape = TRANSPOSE_ROWS, .items = axes->items, .reach = axes->reach, .rows = 1};
+    *plan = (struct transpose_plan){.shape = TRANSPOSE_ROWS,
+                                    .items = axes->items,
+                                    .reach = axes->reach,
+                                    .rows = 1,
+                                    .item_step = (uint32_t)last_step(axes)};
     plan->columns = axes->count ? axes->extent[last] : 1;
     plan->axes[0].extent = 1; /* if there is no other */
     list_others(axes, last, last, plan);
@@ -358,11 +356,20 @@ static enum status widened_kernel(struct ops_queue *queue, const struct ops_choi
     return ops_kernel(queue, choice->rung, signature, choice->block, step);
 }
 
-/* Plans wide tiles of elements with gaps; returns the blocks of a strip. */
+/* Plans tiles of elements with gaps: wide ones, unless elements are narrow or columns short
+ * (TUNING.md T29, T31); returns the blocks of a strip. */
 static uint64_t plan_gaps(const struct ops_queue *queue, const struct axes *axes,
                           const uint64_t *arrays, struct transpose_plan *plan) {
-    ops_transpose_wide(axes, arrays, plan);
-    return order_tiles(queue, axes->item, arrays[0], plan);
+    struct transpose_plan packed;
+    const bool wide = axes->item >= WORD && !moves_rows(axes);
+    if (wide)
+        ops_transpose_wide(axes, arrays, queue->info.multiprocessors, plan);
+    if ((!wide || !(plan->whole || plan->tile_rows * axes->item >= 4 * SECTOR)) &&
+        ops_transpose_pack(axes, arrays, queue->info.multiprocessors, &packed)) {
+        *plan = packed;
+        return plan->tiles;
+    }
+    return wide ? order_tiles(queue, axes->item, arrays[0], plan) : 0;
 }
 
 /* Replaces tiles of a matrix, or a copy of rows, by better tiles; returns the blocks of a strip. */
@@ -381,7 +388,7 @@ static uint64_t choose_tiles(const struct ops_queue *queue, const struct axes *a
         }
     }
     if (axes->item >= WORD && !moves_rows(axes) && !(blocks && is_matrix_best(axes, plan))) {
-        ops_transpose_wide(axes, arrays, &wide);
+        ops_transpose_wide(axes, arrays, queue->info.multiprocessors, &wide);
         wide_blocks = order_tiles(queue, axes->item, arrays[0], &wide);
         blocks = is_matrix_better(axes, &wide) ? blocks : 0;
     }
@@ -396,22 +403,21 @@ static uint64_t choose_tiles(const struct ops_queue *queue, const struct axes *a
     return wide_blocks;
 }
 
-static enum status plan_any(struct ops_queue *queue, const struct ops_choice *choice,
-                            struct axes *axes, struct ops_plan *whole) {
-    struct ops_step *step = &whole->steps[0];
-    struct transpose_plan *plan = (struct transpose_plan *)whole->wide;
-    const uint64_t addresses = step->values[0] | step->values[1];
-    const bool in_place = step->values[0] == step->values[1];
+/* Plans the tiles, or the copy of rows, for arrays at two addresses; returns its blocks. */
+static enum status find_tiles(const struct ops_queue *queue, unsigned block, struct axes *axes,
+                              const uint64_t *arrays, struct transpose_plan *plan,
+                              uint64_t *blocks) {
+    const bool in_place = arrays[0] == arrays[1];
     uint64_t grid = 0;
-    widen(axes, addresses, true);
+    widen(axes, arrays[0] | arrays[1], true);
     if (axes->count == 0) { /* one element */
         axes->count = 1;
         axes->extent[0] = axes->in[0] = axes->out[0] = axes->items = axes->reach = 1;
         axes->output[0] = 0;
     }
     const bool gaps = last_step(axes) != 1;
-    if (gaps) {
-        grid = plan_gaps(queue, axes, step->values, plan);
+    if (gaps && !(moves_rows(axes) && axes->item >= WORD)) {
+        grid = plan_gaps(queue, axes, arrays, plan);
     } else if (moves_rows(axes)) {
         if (in_place && axes->count > 1)
             return status_fail(
@@ -422,25 +428,83 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
         const uint64_t a_thread = by_vectors ? TRANSPOSE_ROW_VECTORS * (VECTOR / axes->item)
                                   : axes->item == VECTOR ? TRANSPOSE_ROW_VECTORS
                                                          : TRANSPOSE_ROW_ITEMS;
-        grid = ceil_div(plan->items, a_thread * choice->block);
+        grid = ceil_div(plan->items, a_thread * block);
     } else {
-        plan_matrix(axes, addresses, plan);
+        plan_matrix(axes, arrays[0] | arrays[1], plan);
         plan->in_place = in_place;
         if (in_place && !is_square_batch(plan))
             return status_fail(
                 STATUS_BAD_VALUE,
                 "out: only square matrices can be transposed in place; pass another array");
-        grid = count_tiles(queue, axes->item, step->values[0], plan);
+        grid = count_tiles(queue, axes->item, arrays[0], plan);
     }
     if (!in_place && !gaps)
-        grid = choose_tiles(queue, axes, step->values, plan, grid);
+        grid = choose_tiles(queue, axes, arrays, plan, grid);
     if (!grid)
         return status_fail(STATUS_BAD_VALUE, "axes: too many items, or axes, for one launch");
+    *blocks = grid;
+    return STATUS_OK;
+}
 
+/* A search for tiles takes longer than the rest of a small transpose's call: a queue keeps the last
+ * plans, by hash. */
+enum { KEPT_AXES = 8, KEPT_WORDS = 1 + 3 * KEPT_AXES };
+struct ops_turns {
+    struct turn {
+        uint64_t key[KEPT_WORDS]; /* the first word is 0: none yet */
+        uint64_t blocks, item;    /* bytes of an element that is moved */
+        struct transpose_plan plan;
+    } of[64];
+};
+
+/* The plan for these axes, kept or still to be found, with its key; NULL if none can be kept. */
+static struct turn *kept_turn(struct ops_queue *queue, const struct axes *axes,
+                              const uint64_t *arrays, bool *found) {
+    uint64_t key[KEPT_WORDS] = {1 | (uint64_t)(arrays[0] == arrays[1]) << 1 | axes->count << 8 |
+                                (uint64_t)axes->item << 16 | arrays[0] % LINE << 32 |
+                                arrays[1] % LINE << 48};
+    uint64_t hash = key[0];
+    if (!queue->turns)
+        queue->turns = calloc(1, sizeof *queue->turns);
+    if (!queue->turns || axes->count > KEPT_AXES)
+        return NULL;
+    for (unsigned k = 0; k < axes->count; k++) {
+        key[1 + 3 * k] = axes->extent[k];
+        key[2 + 3 * k] = axes->in[k];
+        key[3 + 3 * k] = axes->output[k];
+        hash = (hash ^ axes->extent[k] ^ axes->in[k] << 20 ^ axes->output[k]) * 0x9e3779b97f4a7c15;
+    }
+    struct turn *turn = &queue->turns->of[hash >> 58];
+    *found = memcmp(turn->key, key, sizeof key) == 0;
+    memcpy(turn->key, key, sizeof key);
+    return turn;
+}
+
+static enum status plan_any(struct ops_queue *queue, const struct ops_choice *choice,
+                            struct axes *axes, struct ops_plan *whole) {
+    struct ops_step *step = &whole->steps[0];
+    struct transpose_plan *plan = (struct transpose_plan *)whole->wide;
+    bool found = false;
+    struct turn *turn = kept_turn(queue, axes, step->values, &found);
+    uint64_t blocks = 0;
+    if (found) {
+        *plan = turn->plan;
+        blocks = turn->blocks;
+        axes->item = turn->item;
+    } else {
+        const enum status status =
+            find_tiles(queue, choice->block, axes, step->values, plan, &blocks);
+        if (turn)
+            turn->key[0] = status ? 0 : turn->key[0];
+        if (status)
+            return status;
+        if (turn)
+            turn->plan = *plan, turn->blocks = blocks, turn->item = axes->item;
+    }
     const bool strips = plan->shape != TRANSPOSE_PACKED && plan->shape != TRANSPOSE_ROWS;
     step->takes_wide = true;
     step->block[0] = plan->shape == TRANSPOSE_PACKED ? plan->block : choice->block;
-    step->grid[0] = (unsigned)grid;
+    step->grid[0] = (unsigned)blocks;
     step->grid[1] = strips ? (unsigned)ceil_div(plan->all_row_tiles, plan->row_tiles) : 1;
     step->shared_bytes = shared_bytes(plan, axes->item);
     return widened_kernel(queue, choice, axes->item, step);
@@ -456,7 +520,6 @@ static enum status plan_host(struct ops_queue *queue, const struct ops_choice *c
     widen(axes, step->values[0] | step->values[1], false);
     if (axes->count == 0 || moves_rows(axes)) {
         plan_rows(axes, plan);
-        plan->item_step = (uint32_t)last_step(axes);
         return widened_kernel(queue, choice, axes->item, step);
     }
     plan_matrix(axes, 0, plan);
@@ -528,10 +591,11 @@ enum status ops_transpose_plan(struct ops_queue *queue, const struct ops_choice 
     if (status)
         return status;
     const bool host = rung->flags & RUNG_HOST;
-    const bool gaps = (rung->flags & RUNG_BEST) && axes.item >= WORD && !moves_rows(&axes);
-    if (last_step(&axes) > (host || gaps ? UINT32_MAX : 1))
-        return status_fail(STATUS_BAD_VALUE, "a: the step of the innermost axis is %llu, not %s",
-                           (unsigned long long)last_step(&axes), host || gaps ? "below 2^32" : "1");
+    const uint64_t most = host ? UINT32_MAX : rung->flags & RUNG_BEST ? GAP_MOST / axes.item : 1;
+    if (last_step(&axes) > most)
+        return status_fail(STATUS_BAD_VALUE,
+                           "a: the step of the innermost axis is %llu, not at most %llu",
+                           (unsigned long long)last_step(&axes), (unsigned long long)most);
     if (host)
         return plan_host(queue, choice, &axes, plan);
     if (rung->flags & RUNG_BEST)

@@ -29,6 +29,11 @@ static inline bool moves_rows(const struct axes *axes) {
     return axes->count && axes->output[axes->count - 1] == axes->count - 1;
 }
 
+/* The step of the innermost axis. */
+static inline uint64_t last_step(const struct axes *axes) {
+    return axes->count ? axes->in[axes->count - 1] : 1;
+}
+
 /* Plans tiles of TRANSPOSE_PACKED for arrays at these addresses; returns false if none fit. */
 bool ops_transpose_pack(const struct axes *axes, const uint64_t *arrays, unsigned multiprocessors,
                         struct transpose_plan *plan);
@@ -40,5 +45,5 @@ bool ops_transpose_narrow(const struct axes *axes, uint64_t address, unsigned mu
 
 /* Plans tiles of TRANSPOSE_WIDE where the innermost axis does not stay, but for the grid's order.
  */
-void ops_transpose_wide(const struct axes *axes, const uint64_t *arrays,
+void ops_transpose_wide(const struct axes *axes, const uint64_t *arrays, unsigned multiprocessors,
                         struct transpose_plan *plan);

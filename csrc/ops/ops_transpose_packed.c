@@ -41,7 +41,8 @@ static unsigned axis_at(const struct axes *axes, bool output, unsigned position)
 static void take(struct packing *packing, bool output, uint64_t items) {
     const struct axes *axes = packing->axes;
     struct group *group = output ? &packing->store : &packing->load;
-    uint64_t taken = 1;
+    uint64_t taken = output ? 1 : last_step(axes); /* a run is loaded with its gaps */
+    items = max_u64(items, taken + 1);
     for (unsigned position = axes->count; position-- > 0 && taken < items;) {
         const unsigned axis = axis_at(axes, output, position);
         if (!output && axes->in[axis] != taken) /* a gap ends a run */
@@ -257,7 +258,7 @@ static unsigned skewed_axis(const struct packing *packing) {
         const unsigned axis = axes->output[position];
         if (!packing->load.has[axis])
             continue;
-        uint64_t bytes = axes->item;
+        uint64_t bytes = axes->item * last_step(axes);
         for (unsigned k = axis + 1; k < axes->count; k++)
             bytes *= packing->load.has[k] ? packing->chunk[k] : 1;
         return bytes % VECTOR || packing->chunk[axis] < 2 ? axes->count : axis;
@@ -272,7 +273,7 @@ static void lay_out(struct packing *packing, struct pads pads) {
     const unsigned inner = axes->output[axes->count - 1];
     const bool wraps = packing->load.has[inner] && pads.pad;
     const unsigned skewed = pads.skew ? skewed_axis(packing) : axes->count;
-    uint64_t step = axes->item, wrap = 0; /* bytes of a load's run between pads */
+    uint64_t step = axes->item * last_step(axes), wrap = 0; /* bytes of a load's run between pads */
     plan->wrap_pad = (uint32_t)(wraps ? pads.pad : pads.skew);
     for (unsigned axis = axes->count; axis-- > 0;)
         if (packing->load.has[axis]) {
@@ -463,8 +464,10 @@ static void list_items(struct packing *packing) {
         plan->vectors = (uint32_t)ceil_div(plan->run_most, items);
     }
     plan->item_magic = plan->vectors ? 0 : magic(plan->item_extent);
+    /* The last vector of a run, unless whole, is gathered with elements before it. */
+    const bool ends = axes->extent[axes->output[axes->count - 1]] % items == 0;
     plan->segments_whole = plan->item_extent >= plan->run_most ||
-                           (plan->stores_vectors && plan->item_extent % items == 0);
+                           (plan->stores_vectors && plan->item_extent % items == 0 && ends);
 }
 
 /* Lists the tile, and the tables with the offsets of its runs and of their elements. */
@@ -472,17 +475,18 @@ static bool list_tile(struct packing *packing) {
     const struct axes *axes = packing->axes;
     struct transpose_plan *plan = packing->plan;
     const bool *load = packing->load.has, *store = packing->store.has;
+    const uint64_t step = last_step(axes);
     const struct extents load_run = count(packing, false, load, NULL, TRANSPOSE_LOAD_RUN);
     const struct extents load_runs = count(packing, true, store, load, TRANSPOSE_LOAD_RUNS);
     const struct extents run = count(packing, true, store, NULL, TRANSPOSE_RUN);
     const struct extents runs = count(packing, false, load, store, TRANSPOSE_RUNS);
-    if (load_run.most * load_runs.most * axes->item > packing->tile_bytes)
+    if (load_run.most * step * load_runs.most * axes->item > packing->tile_bytes)
         return false;
-    plan->load_run_most = (uint32_t)load_run.most;
+    plan->load_run_most = (uint32_t)(load_run.most * step);
     plan->load_runs_most = (uint32_t)load_runs.most;
     plan->run_most = (uint32_t)run.most;
     plan->runs_most = (uint32_t)runs.most;
-    plan->load_run = (uint32_t)load_run.inner;
+    plan->load_run = (uint32_t)(load_run.inner * step);
     plan->load_runs = (uint32_t)load_runs.inner;
     plan->run = (uint32_t)run.inner;
     plan->runs = (uint32_t)runs.inner;
@@ -554,7 +558,7 @@ static uint64_t longest_runs(const struct axes *axes, const uint64_t *arrays, ui
  * (TUNING.md T8). */
 bool ops_transpose_pack(const struct axes *axes, const uint64_t *arrays, unsigned multiprocessors,
                         struct transpose_plan *plan) {
-    const uint64_t bytes = axes->items * axes->item,
+    const uint64_t bytes = axes->items * last_step(axes) * axes->item,
                    share = bytes / (multiprocessors * fixed(blocks));
     uint64_t tile_bytes = max_u64(min_u64(share, fixed(tile_bytes)), fixed(tile_least));
     uint64_t items = longest_runs(axes, arrays, tile_bytes, plan);

@@ -23,6 +23,7 @@ struct division {
 struct wide_tiling {
     const struct axes *axes;
     uint64_t addresses[2];
+    uint64_t most; /* bytes of a tile, about: small arrays have a tile for each multiprocessor */
     struct chain inside_output, inside_input, columns_of_output; /* see list_chains */
     bool aligned_in, aligned_out, vectors; /* of a division, see find_alignment */
     uint64_t run;                          /* columns of a division that adjoin in the input */
@@ -166,7 +167,8 @@ static void try_division(struct wide_tiling *tiling, const struct division *divi
     }
     const bool words = item == WORD && !tiling->vectors;
     if (division->whole) {
-        const uint64_t items = (words ? fixed(words_bytes) : fixed(whole_bytes)) / item;
+        const uint64_t items =
+            min_u64(tiling->most, words ? fixed(words_bytes) : fixed(whole_bytes)) / item;
         const uint64_t line = repeats(all_rows * item, CACHE_LINE);
         const uint64_t columns =
             even_part(all_columns, items / all_rows, line % unit ? line * unit : line);
@@ -177,8 +179,9 @@ static void try_division(struct wide_tiling *tiling, const struct division *divi
     for (uint64_t bytes = 128; bytes <= 512; bytes *= 2) {
         const uint64_t columns = min_u64(even_part(all_columns, bytes / item, unit), all_columns);
         /* Tiles of few columns are tall. */
-        const uint64_t most = (words ? fixed(words_bytes) : fixed(wide_bytes)) /
-                              ((pitch_of(columns, item) + 1) * item + entry_bytes(division));
+        const uint64_t most =
+            min_u64(tiling->most, words ? fixed(words_bytes) : fixed(wide_bytes)) /
+            ((pitch_of(columns, item) + 1) * item + entry_bytes(division));
         const uint64_t rows = even_part(all_rows, most, 2 * sector);
         consider(tiling, division, min_u64(rows, all_rows), columns, 0);
         if (rows < all_rows && !tiling->aligned_out)
@@ -271,9 +274,12 @@ static void fill_plan(const struct wide_tiling *tiling, struct transpose_plan *p
     list_axes(axes, &division->columns, &plan->run_axes, &next);
 }
 
-void ops_transpose_wide(const struct axes *axes, const uint64_t *arrays,
+void ops_transpose_wide(const struct axes *axes, const uint64_t *arrays, unsigned multiprocessors,
                         struct transpose_plan *plan) {
-    struct wide_tiling tiling = {.axes = axes, .addresses = {arrays[0], arrays[1]}};
+    const uint64_t share = axes->items * axes->item / (multiprocessors * fixed(wide_blocks));
+    struct wide_tiling tiling = {.axes = axes,
+                                 .addresses = {arrays[0], arrays[1]},
+                                 .most = max_u64(share, fixed(wide_least))};
     list_chains(&tiling);
     find_tiles(&tiling);
     fill_plan(&tiling, plan);

@@ -1,5 +1,5 @@
 // transpose_rows.cuh: rung 7 of transpose.cu where the innermost axis stays innermost: rows are
-// copied, wherever they are. Contains no kernel.
+// copied, wherever they are, and elements with gaps gathered. Contains no kernel.
 #pragma once
 
 #include "transpose_loads.cuh"
@@ -11,7 +11,8 @@ namespace transpose {
 // holds the index of every element (TUNING.md T13).
 template <class Index, unsigned Step> struct row_items {
     const transpose_plan &plan;
-    const Index columns, extent; // of the axis that varies fastest over the rows
+    static constexpr bool GAPS = Step == 32; // of move_rows
+    const Index columns, extent;             // of the axis that varies fastest over the rows
     const Index step_rows, step_columns;
     Index row, index, column; // of the element: its row, the index along that axis
     uint64 others = 0;        // steps of the other axes
@@ -33,7 +34,10 @@ template <class Index, unsigned Step> struct row_items {
             rest = next;
         }
     }
-    __device__ uint64 offset() const { return others + index * plan.axes[0].in + column; }
+    __device__ uint64 offset() const {
+        return others + index * plan.axes[0].in +
+               (GAPS ? column * static_cast<uint64>(plan.item_step) : column);
+    }
     __device__ void next() {
         const Index ends = column + step_columns >= columns;
         column += step_columns - (ends ? columns : 0);
