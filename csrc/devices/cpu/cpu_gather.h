@@ -190,10 +190,9 @@ static inline void axes_at(const struct device_axes *axes, uint64_t index, uint6
             at[k + 1]++;
         }
         run = length - at[0] < count - done ? length - at[0] : count - done;
-        for (uint64_t i = 0; i < run; i++)
-            offsets[done + i] = offset + (int64_t)i * step;
+        for (uint64_t i = 0; i < run; i++, offset += step)
+            offsets[done + i] = offset;
         at[0] += run;
-        offset += (int64_t)run * step;
     }
 }
 

@@ -110,8 +110,10 @@ CPU_INLINE bool FOR(search_lanes)(const ITEM *in, uint64_t n, int64_t key, const
         const ITEM *run = in + least((uint64_t)turn * wide, n - wide);
         for (int lane = 0; lane < width; lane++) {
             const ITEM next = KEYED(run[lane]), old = best[lane];
-            turns[lane] ^= (INDEX)((turns[lane] ^ turn) & -(INDEX)(next < old)); /* no branch */
-            best[lane] = next < old ? next : old;
+            const bool less = next < old;
+            turns[lane] = EXACT ? (less ? turn : turns[lane]) /* of floats, gcc branches */
+                                : (INDEX)(turns[lane] ^ ((turns[lane] ^ turn) & -(INDEX)less));
+            best[lane] = less ? next : old;
         }
         for (int lane = 0; lane < width / 2; lane++)
             nan[lane] |= (INDEX)EITHER_NAN(run[lane], run[lane + width / 2]);

@@ -39,22 +39,23 @@ RUNG(-1, "team", "cpu_reduce_axis_team",
 #include <string.h>
 
 enum {
-    SIDE = 4,                  /* axes on either side of the reduced one */
-    KEPT_MOST = LANES,         /* results of a slab's row */
-    FEW_COLUMNS = 8,           /* each row of which costs more than to gather them, */
-    FEW_NARROW = 31,           /* and of bytes */
-    FEW_BYTES = 16,            /* of columns that are searched one by one */
-    LONG_AXIS = 64,            /* columns that are worth a tile of their own, */
-    LONG_RUN = 64,             /* or bytes of contiguous ones, */
-    LONG_TILE = 4096,          /* if the tile has this many bytes */
-    FOLDED = 64,               /* columns for which rows are joined, */
-    FOLDED_ROWS = 16,          /* and rows that remain */
-    ITEMS_PER_NS = 32,         /* reduced by one thread, estimated, */
-    COPIED_PER_NS = 4,         /* or copied or converted first, */
-    BYTES_PER_NS = 64,         /* and read, */
-    ROW_NS = 8,                /* and for each row */
-    TASK_ITEMS = 1 << 16,      /* of a task, if there are many, */
-    TASK_ITEMS_MOST = 1 << 21, /* and at most: between two polls */
+    SIDE = 4,                      /* axes on either side of the reduced one */
+    KEPT_MOST = LANES,             /* results of a slab's row */
+    FEW_COLUMNS = 8,               /* each row of which costs more than to gather them, */
+    FEW_NARROW = 31,               /* and of bytes */
+    FEW_BYTES = 16,                /* of columns that are searched one by one */
+    LONG_AXIS = 64,                /* columns that are worth a tile of their own, */
+    LONG_RUN = 64,                 /* or bytes of contiguous ones, */
+    LONG_TILE = 4096,              /* if the tile has this many bytes */
+    FOLDED = 64,                   /* columns for which rows are joined, */
+    FOLDED_ROWS = 16,              /* and rows that remain */
+    ITEMS_PER_NS = 32,             /* reduced by one thread, estimated, */
+    COPIED_PER_NS = 4,             /* or copied or converted first, */
+    BYTES_PER_NS = 64,             /* and read, */
+    ROW_NS = 8,                    /* and for each row */
+    TASK_ITEMS = 1 << 16,          /* of a task, if there are many, */
+    TASK_ITEMS_SEARCHED = 1 << 18, /* of one that searches its least once more, */
+    TASK_ITEMS_MOST = 1 << 21,     /* and at most: between two polls */
     FEW_TASKS = 64,
     TREE_DEPTH = 12,      /* of a task's leaves, with the last one */
     FIRST = 16,           /* elements of a row that may decide, */
@@ -437,18 +438,24 @@ static void move_axes(struct job *job) {
     job->inner_axes.count = 1;
 }
 
-/* Whether the first rows of bytes have the value that ends a search, as bools usually do. */
+/* Whether rows of bytes soon have the value that ends a search, as bools usually do: the first ones
+ * do. Short rows that would be gathered are processed as columns nevertheless. */
 static bool found_at_once(const struct job *job, const struct device_axes *outer) {
-    enum { TRIED = 8, LEAST = 8 }; /* rows, and elements of each */
+    enum { TRIED = 8, LEAST = 8, LEAST_GATHERED = 24 }; /* rows, and elements of each */
     const struct axis_core *core = job->functions->core;
     const int8_t value = (int8_t)(INT8_MIN ^ job->results.key);
+    const uint64_t shortest = job->stride == 1 ? LEAST : LEAST_GATHERED;
     int64_t starts[TRIED];
-    bool found = core->has_index && core->item_size == 1 && !job->mask && job->inner == 1 &&
-                 job->stride == 1 && job->outer >= TRIED && job->reduced >= LEAST;
+    char first[FIRST];
+    bool found = core->has_index && core->item_size == 1 && !job->mask && job->outer >= TRIED &&
+                 job->reduced >= shortest;
     if (found)
         axes_at(outer, 0, TRIED, starts);
-    for (int row = 0; row < TRIED && found; row++)
-        found = memchr(job->in + starts[row], (uint8_t)value, job->reduced);
+    for (int row = 0; row < TRIED && found; row++) {
+        const uint64_t n = least(job->reduced, FIRST);
+        gather(first, job->in + starts[row], 1, 1, n, 0, job->stride);
+        found = memchr(first, (uint8_t)value, n);
+    }
     return found;
 }
 
@@ -472,15 +479,16 @@ static void set_shape(struct job *job, const struct device_axes *outer,
         job->inner = 1;
         job->outer_axes = *outer;
     } else if (core->has_index && job->inner * job->functions->item_size <= FEW_BYTES &&
-               job->reduced >= LONG_AXIS &&
+               (job->reduced >= LONG_AXIS || found_at_once(job, outer)) &&
                (job->functions->item_size == 1 || inner->count > 1 || job->inner_stride != 1 ||
                 job->stride != (int64_t)kept)) {
+        if (job->inner > 1)
+            job->outer_axes = *inner;
         job->outer *= job->inner; /* searching rows is faster than gathering columns */
         job->inner = 1;
-        job->outer_axes = *inner;
         append_axes(&job->outer_axes, outer, 0);
     } else if (job->inner <= (core->has_index ? few : 1) && job->outer > 1 &&
-               job->reduced <= short_row && !found_at_once(job, outer)) {
+               job->reduced <= short_row) {
         /* Short rows are processed as columns: many of them at a time. */
         if (job->inner > 1)
             job->inner_axes = *inner;
@@ -563,13 +571,14 @@ static enum status run_job(struct device *device, bool parallel, struct job *job
         job->tile = round_up(ceil_div(job->inner, job->tiles), CPU_LINE);
     const uint64_t columns = least(job->inner, job->tile);
     const uint64_t even = job->outer * job->reduced * job->inner / FEW_TASKS;
+    const uint64_t fewest = core->has_index ? TASK_ITEMS_SEARCHED : TASK_ITEMS;
     const uint64_t items = job->outer * job->tiles < FEW_TASKS
-                               ? least(most(even, TASK_ITEMS), TASK_ITEMS_MOST)
+                               ? least(most(even, fewest), TASK_ITEMS_MOST)
                                : TASK_ITEMS_MOST;
     job->share = least(job->reduced, items / columns);
     job->splits = (job->reduced - 1) / job->share + 1;
     /* Adjacent tiles first: memory is read in order. */
-    const uint64_t tiles = job->splits > 1 ? 1 : most(1, TASK_ITEMS / (job->share * columns));
+    const uint64_t tiles = job->splits > 1 ? 1 : most(1, fewest / (job->share * columns));
     job->run = least(tiles, job->tiles);
     job->rows = tiles / job->run;
     struct room *room = NULL;
