@@ -31,7 +31,7 @@ struct tiling {
     {rung, threads, rows, columns, depth, stages, slices, resident},
 static const struct tiling tilings[] = {MATMUL_ELEMENT_TILINGS(TILING) MATMUL_TILINGS(TILING)};
 #undef TILING
-enum { ELEMENT_TILINGS = 3 }; /* the first ones, of float32 */
+enum { ELEMENT_TILINGS = 3, WIDE_TILINGS = 3 }; /* the first: of float32; the last: of others */
 
 /* Whether a rung has a tiling for this type. */
 static bool is_of(const struct tiling *tiling, const struct ops_choice *choice) {
@@ -40,12 +40,13 @@ static bool is_of(const struct tiling *tiling, const struct ops_choice *choice) 
     return tiling->rung == choice->rung->number && (tiling < tilings + ELEMENT_TILINGS) == elements;
 }
 
-/* Speeds of the tilings above, in their order (TUNING.md M14). */
+/* Speeds of the tilings above, in their order, and of the last three for halves (TUNING.md M14). */
 static const struct speed {
     unsigned rate, alone; /* of its multiplications, in thousandths: many blocks; one alone */
     unsigned steps;       /* of k that take as long as a tile's first layer and its results */
-} speeds[] = {{957, 1216, 45}, {786, 616, 28}, {929, 468, 26},  {1000, 500, 33}, {1000, 500, 33},
-              {993, 567, 50},  {874, 559, 52}, {890, 1785, 29}, {810, 643, 52},  {657, 269, 25}};
+} speeds[] = {{880, 1300, 28}, {691, 553, 27}, {900, 411, 28},  {1000, 500, 33}, {1000, 500, 33},
+              {1047, 677, 81}, {850, 780, 76}, {927, 1022, 23}, {801, 584, 21},  {702, 333, 22},
+              {817, 1554, 39}, {696, 349, 65}, {567, 123, 17}};
 
 static unsigned shared_bytes(const struct tiling *tiling, size_t item_bytes) {
     const unsigned word = 16 / (unsigned)item_bytes; /* padding of a step of k: of a, or of both */
@@ -62,8 +63,14 @@ struct tile_division {
     const struct tiling *tiling;
     struct matmul_plan plan;
     uint64_t tiles, layers, whole, chunk, chunks;
-    double cost; /* estimated cycles of the busiest multiprocessor */
+    unsigned depth; /* of a layer */
+    double cost;    /* estimated cycles of the busiest multiprocessor */
 };
+
+static double greater(double a, double b) { return a > b ? a : b; }
+static uint64_t multiprocessors_of(const struct ops_queue *queue) {
+    return queue->info.multiprocessors > 0 ? (uint64_t)queue->info.multiprocessors : 1;
+}
 
 /* Blocks that a multiprocessor has registers for. */
 static uint64_t resident_of(const struct tiling *tiling, size_t item_bytes) {
@@ -75,66 +82,78 @@ static uint64_t resident_of(const struct tiling *tiling, size_t item_bytes) {
 }
 
 /* Estimated cycles: of the busiest multiprocessor's tiles, or of a block that few others run
- * beside. `rounds`: tiles of a multiprocessor; `turns`: of a block of those that run at once. */
+ * beside. A block adds all of its tiles' steps of k, or its chunk's. */
 static double cost_of(const struct ops_queue *queue, const struct ops_choice *choice,
-                      const struct tile_division *work, double rounds, double turns) {
-    enum { WORD = 16, THOUSAND = 1000, PERCENT = 100 };
+                      const struct tile_division *work) {
+    enum { WORD = 16, THOUSAND = 1000, PERCENT = 100, SCHEDULERS = 4, WARP = 32 };
     const struct tiling *tiling = work->tiling;
     const size_t item_bytes = dtype_size(choice->signature->items);
+    const uint64_t multiprocessors = multiprocessors_of(queue);
+    const uint64_t at_once = multiprocessors * resident_of(tiling, item_bytes);
     const double rate = (double)ops_fixed(matmul, ladder_rate) / (item_bytes == 8 ? 2 : 1);
-    const double joined = /* one after the other, of a tile */
-        work->chunks ? (double)work->chunks / (double)(work->tiles - work->whole) : 0;
     const uint64_t k = work->plan.chunk < work->plan.k ? work->plan.chunk : work->plan.k;
-    const double steps = (double)k + speeds[tiling - tilings].steps;
+    const struct speed speed = speeds[tiling - tilings + (item_bytes == 2 ? WIDE_TILINGS : 0)];
     double percent = PERCENT;
     if (tiling->rung < STREAM_K && work->plan.n * item_bytes % WORD)
         percent = ops_fixed(matmul, ladder_elements);
     if (tiling->rung < STREAM_K && item_bytes == 8)
         percent = percent * ops_fixed(matmul, ladder_float64) / PERCENT;
-    const double tile =
-        tiling->rows * tiling->columns * steps * percent / PERCENT / rate * THOUSAND;
-    const double full = rounds * tile / speeds[tiling - tilings].rate,
-                 alone = turns * tile / speeds[tiling - tilings].alone;
-    const double busy = ops_fixed(matmul, ladder_cycles) +
-                        joined * ops_fixed(matmul, chunk_cycles) + (full > alone ? full : alone);
+    const double steps = (double)k + speed.steps;
+    const double layers = (double)(work->chunk + ops_tuned(choice, OPS_TUNING_matmul_join_layers));
+    const double chunk = work->chunks ? layers * work->depth : 0; /* steps, with its sums' */
+    /* Blocks that give each scheduler a warp, on all multiprocessors. */
+    const uint64_t even =
+        tiling->threads < SCHEDULERS * WARP ? SCHEDULERS * WARP / tiling->threads : 1;
+    const uint64_t turn = even * multiprocessors;
+    const double full = (double)(ceil_div(work->whole, turn) * even) * steps +
+                        (double)(ceil_div(work->chunks, turn) * even) * chunk,
+                 alone = (double)ceil_div(work->whole, at_once) * steps + chunk;
+    const double step = tiling->rows * tiling->columns * percent / PERCENT / rate * THOUSAND;
+    const double pieces = /* of a tile, which one block adds */
+        work->chunks ? (double)work->chunks / (double)(work->tiles - work->whole) : 0;
+    const double busy = greater(full / speed.rate, alone / speed.alone) * step +
+                        ops_fixed(matmul, ladder_cycles) +
+                        (work->chunks ? ops_fixed(matmul, join_cycles) : 0) +
+                        pieces * ops_fixed(matmul, chunk_cycles);
     return ops_matmul_passes_cost(queue, choice, &work->plan, busy);
 }
 
 static struct tile_division work_of(const struct ops_queue *queue, const struct ops_choice *choice,
                                     const struct tiling *tiling, const struct matmul_plan *given,
                                     uint64_t slices) {
-    const uint64_t multiprocessors =
-        queue->info.multiprocessors > 0 ? (uint64_t)queue->info.multiprocessors : 1;
-    const size_t item_bytes = dtype_size(choice->signature->items),
-                 sum_bytes = dtype_size(choice->signature->accumulator);
-    const uint64_t resident = resident_of(tiling, item_bytes);
-    const uint64_t at_once = multiprocessors * resident;
-    const uint64_t depth = MATMUL_DEPTH(tiling->depth, (unsigned)sum_bytes);
+    const size_t sum_bytes = dtype_size(choice->signature->accumulator);
+    const uint64_t multiprocessors = multiprocessors_of(queue);
+    const uint64_t at_once =
+        multiprocessors * resident_of(tiling, dtype_size(choice->signature->items));
     struct tile_division work = {.tiling = tiling, .plan = *given};
-    ops_matmul_cut(&work.plan, slices, depth);
+    work.depth = MATMUL_DEPTH(tiling->depth, (unsigned)sum_bytes);
+    ops_matmul_cut(&work.plan, slices, work.depth);
     work.plan.across = ceil_div(given->n, tiling->columns);
     work.plan.tiles = ceil_div(given->m, tiling->rows) * work.plan.across;
     work.tiles = work.plan.tiles * ops_matmul_products(given) * work.plan.slices;
-    work.layers = ceil_div(work.plan.chunk, depth);
+    work.layers = ceil_div(work.plan.chunk, work.depth);
     work.whole = work.tiles;
-    const uint64_t last = work.tiles % at_once;
-    const double even = (double)work.tiles / (double)multiprocessors;
-    work.cost = cost_of(queue, choice, &work, (double)ceil_div(work.tiles, multiprocessors),
-                        (double)ceil_div(work.tiles, at_once));
+    work.cost = cost_of(queue, choice, &work);
     if (work.tiles > GRID_X ||
         shared_bytes(tiling, sum_bytes) > (unsigned)queue->info.shared_per_block)
         work.cost = INFINITY; /* if no tiling fits, the launch is refused, with both sizes */
+    const uint64_t last = work.tiles % at_once;
     if (work.cost == INFINITY || choice->rung->number < STREAM_K || work.plan.slices > 1 || !last ||
         last > OPS_TICKETS || work.tiles > GRID_X - at_once || work.layers > UINT32_MAX)
         return work;
-    struct tile_division cut = work;
+    const bool always = !ops_tuned(choice, OPS_TUNING_matmul_join_layers);
+    struct tile_division best = work, cut = work;
     cut.whole -= last;
-    cut.chunk = ceil_div(last * work.layers, at_once);
-    cut.chunks = ceil_div(last * work.layers, cut.chunk);
-    const uint64_t join = ops_tuned(choice, OPS_TUNING_matmul_join_layers);
-    const double extra = (double)join / (double)work.layers;
-    cut.cost = cost_of(queue, choice, &cut, even + extra, even / (double)resident + extra);
-    return cut.cost < work.cost || !join ? cut : work;
+    for (uint64_t blocks = multiprocessors; blocks <= at_once; blocks += multiprocessors) {
+        if (blocks < last)
+            continue; /* a chunk is no longer than a tile */
+        cut.chunk = ceil_div(last * work.layers, blocks);
+        cut.chunks = ceil_div(last * work.layers, cut.chunk);
+        cut.cost = cost_of(queue, choice, &cut);
+        if (cut.cost < best.cost || (always && !best.chunks))
+            best = cut;
+    }
+    return best;
 }
 
 /* Chooses the cheapest of the rung's tilings, and slices of k, or those that a sweep names; no
@@ -143,7 +162,6 @@ static struct tile_division choose(const struct ops_queue *queue, const struct o
                                    const struct matmul_plan *plan) {
     const uint64_t named = ops_tuned(choice, OPS_TUNING_matmul_tiling);
     const uint64_t slices = ops_tuned(choice, OPS_TUNING_matmul_tile_slices);
-    const int multiprocessors = queue->info.multiprocessors > 0 ? queue->info.multiprocessors : 1;
     const size_t item_bytes = dtype_size(choice->signature->items);
     struct tile_division best = {0};
     uint64_t count = 0;
@@ -161,7 +179,7 @@ static struct tile_division choose(const struct ops_queue *queue, const struct o
             const uint64_t halves = 2 * resident_of(&tilings[i], item_bytes);
             for (uint64_t each = 1; each <= halves && !slices && choice->rung->number >= STREAM_K;
                  each++) {
-                const uint64_t wanted = (uint64_t)multiprocessors * each / 2 / tiles;
+                const uint64_t wanted = multiprocessors_of(queue) * each / 2 / tiles;
                 if (wanted < 2)
                     continue;
                 work = work_of(queue, choice, &tilings[i], &own, wanted);

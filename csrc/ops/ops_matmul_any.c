@@ -136,7 +136,7 @@ void ops_matmul_cut(struct matmul_plan *plan, uint64_t slices, uint64_t unit) {
     plan->slices = plan->k ? (uint32_t)ceil_div(plan->k, plan->chunk) : 1;
 }
 
-/* Cycles to read the operands and to write the results, and those to add the slices. */
+/* Cycles to read the operands and to write the results, at least; of tiles; and to add slices. */
 static double memory_cost(const struct machine *machine, const struct matmul_plan *plan) {
     double a = (double)plan->m * (double)plan->k, b = (double)plan->n * (double)plan->k;
     for (uint32_t axis = 0; axis < plan->axis_count; axis++) {
@@ -147,17 +147,21 @@ static double memory_cost(const struct machine *machine, const struct matmul_pla
     return items * (double)machine->item /
            (ops_fixed(matmul, bytes_per_cycle) * machine->multiprocessors);
 }
+static double tile_memory(const struct machine *machine, const struct matmul_plan *plan) {
+    return ops_fixed(matmul, tile_memory) / 100.0 * memory_cost(machine, plan);
+}
 static double join_cost(const struct machine *machine, const struct matmul_plan *plan) {
     if (plan->slices == 1)
         return 0;
-    const double bytes = 2.0 * plan->slices * (double)plan->outputs * (double)machine->sum;
+    const double bytes = 2.0 * plan->slices * (double)plan->outputs * (double)machine->sum *
+                         ops_fixed(matmul, tile_memory) / 100.0;
     return ops_fixed(matmul, join_cycles) +
            bytes / (ops_fixed(matmul, bytes_per_cycle) * machine->multiprocessors);
 }
 double ops_matmul_passes_cost(const struct ops_queue *queue, const struct ops_choice *choice,
                               const struct matmul_plan *plan, double busy) {
     const struct machine machine = machine_of(queue, choice);
-    return greater(busy, memory_cost(&machine, plan)) + join_cost(&machine, plan);
+    return greater(busy, tile_memory(&machine, plan)) + join_cost(&machine, plan);
 }
 static double rounds_of(const struct machine *machine, double blocks, double resident) {
     return (double)(uint64_t)(blocks / (machine->multiprocessors * resident) + 1 - 1e-9);
@@ -241,7 +245,9 @@ static void try_patches(const struct machine *machine, const struct matmul_plan 
     const double waits = rounds_of(machine, (double)way.blocks, resident) *
                          (ops_fixed(matmul, patch_cycles) + stores +
                           layers * (greater(latency, layer) + ops_fixed(matmul, layer_cycles)));
-    const double memory = ops_fixed(matmul, patch_memory) / 100.0 * memory_cost(machine, plan);
+    const bool narrow = plan->a_along_k && patch.threads < MATMUL_THREADS;
+    const double memory =
+        tile_memory(machine, plan) * (narrow ? ops_fixed(matmul, narrow_memory) / 100.0 : 1);
     way.cost = greater(greater(busy, waits), memory) + join_cost(machine, plan);
     if (way.shared_bytes > machine->shared_most)
         way.cost = INFINITY; /* if no shape fits, the launch is refused, with both sizes */
