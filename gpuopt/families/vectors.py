@@ -14,10 +14,11 @@ from gpuopt.arrays import inout
 from gpuopt.arrays.dtypes import by_name, is_bfloat16, kind_of, name_of
 from gpuopt.arrays.inout import NUMBERS, Problem, apart, check_out
 from gpuopt.arrays.libraries import View, check_device, quick_view, view_of
-from gpuopt.families import device_calls, engines
+from gpuopt.families import device_calls, engines, vector_passes
 from gpuopt.families.device_axes import broadcast_strides, compact, in_c_order, strides_of
-from gpuopt.families.device_calls import Layout, Step, asarray, copy_step, reach_of, there_plan
+from gpuopt.families.device_calls import Layout, asarray, reach_of, there_plan
 from gpuopt.families.plans import kernel_plan, run, weak_numbers
+from gpuopt.families.vector_passes import AXES
 from gpuopt.util.float_state import in_default_float_state
 from gpuopt.util.literals import DeviceName, VectorRung
 from gpuopt.util.names import misspelt, suggests
@@ -25,7 +26,6 @@ from gpuopt.util.names import misspelt, suggests
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-_AXES = 8  # that the cpu walks along: DEVICE_AXES
 _ADDED = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
     "bfloat16", "float32", "float64",
@@ -90,7 +90,7 @@ def _vector_problem(
     if not all(each.flags.c_contiguous for each in inputs):
         result = in_c_order(shape, dtype)
         axes = _axes(shape, dtype.itemsize, *(each.strides for each in inputs), result)
-        if len(axes) <= _AXES:
+        if len(axes) <= AXES:
             numbers += [len(axes), *(number for axis in axes for number in axis)]
         else:
             inputs = tuple(np.ascontiguousarray(each) for each in inputs)
@@ -343,7 +343,7 @@ def _planned_vector(
     contiguous = whole and len(arrays) == 2 and all(each.shape == shape for each in arrays)
     typed = len(arrays) == len(operands) or name_of(dtype) in NUMBERS
     readable = typed and (on_cpu or contiguous or (whole and variant in _STRIDED))
-    if not ready or len(axes) > _AXES or not readable:
+    if not ready or len(axes) > AXES or not readable:
         if not on_cpu or variant is not None or block is not None:
             return None
         reuses = out is None and factor is not None and np.shape(operands[0]) == shape != ()
@@ -368,32 +368,6 @@ def _planned_vector(
 
 
 _STRIDED = (None, 8, "strided")  # variants that read any layout on a device
-
-
-_ACROSS = 1 << 20  # elements of an operand that is brought into the result's order first
-_SECTOR = 32  # bytes: adjacent threads that read elements farther apart read a sector for each
-
-
-def _bring(
-    shape: tuple[int, ...], every: list[Any], made: tuple[int, ...], dtype: np.dtype
-) -> list[Step]:
-    """Return passes that bring operands which are read across their rows into the result's order.
-
-    Elements of 8 bytes are read in place (TUNING.md V8). `every` receives the new strides.
-    """
-    passes: list[Step] = []
-    order = sorted((k for k, n in enumerate(shape) if n > 1), key=lambda k: -made[k])
-    if dtype.itemsize > 4 or not 2 <= len(order) <= _AXES:
-        return passes
-    for k, steps in enumerate(every):
-        extents = tuple(shape[axis] if steps[axis] else 1 for axis in order)
-        across = steps[order[-1]] > _SECTOR and dtype.itemsize in steps and min(steps) >= 0
-        if across and math.prod(extents) >= _ACROSS:
-            layout = extents, tuple(steps[axis] for axis in order), dtype
-            passes.append(copy_step(layout, dtype, k))
-            copied = dict(zip(order, in_c_order(extents, dtype), strict=True))
-            every[k] = tuple(copied[axis] if step else 0 for axis, step in enumerate(steps))
-    return passes
 
 
 def _read(argument: int, each: Any, result: Layout) -> tuple[Any, ...]:
@@ -459,10 +433,12 @@ def _there(
         return None
     by_view = {id(view): each for view, each in zip(views, steps, strict=True)}
     every = [by_view.get(id(each), (0,) * len(shape)) for each in operands]
-    before = [] if variant is not None else _bring(shape, every, made, dtype)
+    before = [] if variant is not None else vector_passes.in_order(shape, every, made, dtype)
     axes = _axes(shape, item, *every, made)
+    if variant is None and not before and axes and not numbers:
+        before, axes = vector_passes.with_long_row(axes, n, dtype)
     straight = not numbers and axes in ([], [(n, 1, 1, 1)])
-    if len(axes) > _AXES or not (straight or variant in _STRIDED):
+    if len(axes) > AXES or not (straight or variant in _STRIDED):
         return None
     settings = [n, 0]
     if not straight:

@@ -10,7 +10,7 @@ from conftest import KINDS, blocks_of, device_rungs, kinds, on, strided
 import gpuopt
 from gpuopt import _core
 from gpuopt.arrays import device_array
-from gpuopt.families import cases, registry, vectors
+from gpuopt.families import cases, registry, vector_passes, vectors
 
 SIZES = [1, 2, 31, 33, 512, 513, 1000, 1024, 4096, 70_001]
 
@@ -177,15 +177,15 @@ def test_result_has_numpys_order_in_memory(device, rng):
 
 @pytest.mark.parametrize("device", kinds()[1:])
 def test_operands_in_other_orders_are_brought_into_the_results(device, rng, monkeypatch):
-    brought, real = [], vectors._bring
+    brought, real = [], vector_passes.in_order
 
     def counted(*arguments):
         passes = real(*arguments)
         brought.append(len(passes))
         return passes
 
-    monkeypatch.setattr(vectors, "_ACROSS", 64)
-    monkeypatch.setattr(vectors, "_bring", counted)
+    monkeypatch.setattr(vector_passes, "_ACROSS", 64)
+    monkeypatch.setattr(vector_passes, "in_order", counted)
     for case in range(120):
         shape = tuple(rng.integers(1, 20, rng.integers(1, 5)))
         dtype = ("int8", "float16", "int32", "float32", "float64")[case % 5]
@@ -197,6 +197,22 @@ def test_operands_in_other_orders_are_brought_into_the_results(device, rng, monk
         np.testing.assert_array_equal(out.get(), x + y)
         del held
     assert 10 < sum(count > 0 for count in brought) < len(brought)
+
+
+@pytest.mark.parametrize("device", kinds()[1:])
+@pytest.mark.parametrize("dtype", ["int8", "bool", "int16", "float16"])
+def test_rows_of_narrow_elements_are_repeated_first(device, dtype, rng, monkeypatch):
+    for least in ("_LONG", "_LONGER"):
+        monkeypatch.setattr(vector_passes, least, 64)
+    for shape in ((1000, 20), (333, 7), (40, 5, 33), (501, 16)):
+        x, y = draw(rng, dtype, shape), draw(rng, dtype, shape[-1:])
+        (here, *_), (row, *_) = held = [strided(each, device) for each in (x, y)]
+        with gpuopt.Profile(device, collecting=True) as profiled:
+            for left, right in ((here, row), (row, here)):
+                np.testing.assert_array_equal(gpuopt.add(left, right).get(), x + y)
+        in_place = shape[-1] == 16 or (shape[-1] == 7 and x.itemsize == 2)
+        assert len(profiled.launches) == (2 if in_place else 4)
+        del held
 
 
 def steps_of(array):
