@@ -158,50 +158,48 @@ static bool is_turned(const struct stencil *s) {
 }
 
 /* halo_...: a window's inputs beyond the ends: those before `begin`, and from `end` on. */
-#define HALO_OF(unused, items, acc)                                                             \
-    CPU_INLINE void halo_##items##_##acc(const struct stencil *s, int64_t first, int64_t begin, \
-                                         int64_t end, int64_t count,                            \
-                                         wrapping_##acc *restrict window) {                     \
-        const type_##items *in = s->in;                                                         \
-        const type_##acc beyond = *(const type_##acc *)s->beyond;                               \
-        const int64_t n = s->n;                                                                 \
-        const uint64_t mode = s->mode;                                                          \
-        for (int64_t j = begin ? 0 : end; j < count; j = j + 1 == begin ? end : j + 1) {        \
-            const int64_t at = inside(first + j, n, mode);                                      \
-            window[j] = (wrapping_##acc)(at < 0 ? beyond : (type_##acc)in[at]);                 \
-        }                                                                                       \
-    }                                                                                           \
-    CPU_APART static void halo_apart_##items##_##acc(const struct stencil *s, int64_t first,    \
-                                                     int64_t begin, int64_t end, int64_t count, \
-                                                     wrapping_##acc *restrict window) {         \
-        halo_##items##_##acc(s, first, begin, end, count, window);                              \
+#define HALO_OF(unused, items, acc)                                                       \
+    CPU_APART static void halo_##items##_##acc(const struct stencil *s, int64_t first,    \
+                                               int64_t begin, int64_t end, int64_t count, \
+                                               wrapping_##acc *restrict window) {         \
+        const type_##items *in = s->in;                                                   \
+        const type_##acc beyond = *(const type_##acc *)s->beyond;                         \
+        const int64_t n = s->n;                                                           \
+        const uint64_t mode = s->mode;                                                    \
+        for (int64_t j = begin ? 0 : end; j < count; j = j + 1 == begin ? end : j + 1) {  \
+            const int64_t at = inside(first + j, n, mode);                                \
+            window[j] = (wrapping_##acc)(at < 0 ? beyond : (type_##acc)in[at]);           \
+        }                                                                                 \
     }
 CPU_STENCIL1D_TYPES(HALO_OF, any)
 
-/* The row of turned elements that each input of a window is; behind the last one: the constant. */
-CPU_APART static void turned_indices(const struct stencil *s, int64_t *from) {
+/* The element that each input of a row's window is; n: the constant. */
+CPU_APART static void find_inputs(const struct stencil *s, int64_t *from) {
     const int64_t n = s->n, left = s->first - s->before, count = s->outputs + s->width - 1;
     const uint64_t mode = s->mode;
     for (int64_t k = 0; k < count; k++) {
         const int64_t at = inside(left + k, n, mode);
-        from[k] = (at < 0 ? n : at) * TURNED;
+        from[k] = at < 0 ? n : at;
     }
 }
 
-/* window_...: `count` inputs from index `first` on; sums_...: a group, by its add_ function. */
+/* window_...: `count` inputs from index `first` on, with the elements beyond the ends by `from`, if
+ * it is known; sums_...: a group, by its add_ function. */
 #define SIMD_BODY(op, items, acc)                                                                  \
     CPU_INLINE void window_##op##_##items##_##acc(const struct stencil *s, int64_t first,          \
-                                                  int64_t count, bool is_short,                    \
+                                                  int64_t count, const int64_t *from,              \
                                                   wrapping_##acc *restrict window) {               \
         const type_##items *in = s->in;                                                            \
         const int64_t begin = smaller(count, first < 0 ? -first : 0), behind = s->n - first;       \
         const int64_t end = smaller(count, behind > begin ? behind : begin); /* of those inside */ \
         for (int64_t j = begin; j < end; j++)                                                      \
             window[j] = (wrapping_##acc)(type_##acc)in[first + j];                                 \
-        if ((begin || end < count) && is_short)                                                    \
-            halo_##items##_##acc(s, first, begin, end, count, window);                             \
+        if (from)                                                                                  \
+            for (int64_t j = begin ? 0 : end; j < count; j = j + 1 == begin ? end : j + 1)         \
+                window[j] = (wrapping_##acc)(from[j] == s->n ? *(const type_##acc *)s->beyond      \
+                                                             : (type_##acc)in[from[j]]);           \
         else if (begin || end < count)                                                             \
-            halo_apart_##items##_##acc(s, first, begin, end, count, window);                       \
+            halo_##items##_##acc(s, first, begin, end, count, window);                             \
     }                                                                                              \
     typedef void add_##op##_##items##_##acc(const wrapping_##acc *window,                          \
                                             const wrapping_##acc *weights, int64_t taps,           \
@@ -211,9 +209,11 @@ CPU_APART static void turned_indices(const struct stencil *s, int64_t *from) {
                                                  add_##op##_##items##_##acc add) {                 \
         const int64_t width = s->width, pitch = s->outputs + width - 1;                            \
         wrapping_##acc sums[GROUP + ROOM] = {0}, window[GROUP + TAPS + ROOM];                      \
+        int64_t from[GROUP / 2];                                                                   \
         struct stencil row = *s;                                                                   \
+        find_inputs(s, from);                                                                      \
         for (int64_t r = 0; r < rows; r++, row.in = (const type_##items *)row.in + s->n)           \
-            window_##op##_##items##_##acc(&row, s->first - s->before, pitch, true,                 \
+            window_##op##_##items##_##acc(&row, s->first - s->before, pitch, from,                 \
                                           window + r * pitch);                                     \
         memset(window + rows * pitch, 0, ROOM * sizeof *window);                                   \
         add(window, s->weights, width, rows *pitch - width + 1, sums);                             \
@@ -232,7 +232,7 @@ CPU_APART static void turned_indices(const struct stencil *s, int64_t *from) {
         wrapping_##acc turned[(TURNED_ROW + 1) * TURNED + ROOM] = {                                \
             0}; /* the last: the constant */                                                       \
         int64_t from[TURNED_ROW + TAPS];                                                           \
-        turned_indices(s, from);                                                                   \
+        find_inputs(s, from);                                                                      \
         for (int64_t r = 0; r < rows; r++, in += n) {                                              \
             for (int64_t i = 0; i < n; i++)                                                        \
                 turned[i * TURNED + r] = (wrapping_##acc)(type_##acc)in[i];                        \
@@ -241,7 +241,7 @@ CPU_APART static void turned_indices(const struct stencil *s, int64_t *from) {
         for (int64_t j = 0; j < s->outputs; j++) {                                                 \
             wrapping_##acc sums[TURNED + ROOM] = {0};                                              \
             for (int64_t k = 0; k < width; k++)                                                    \
-                add(turned + from[j + k], WEIGHTS_##op(weights, k), 1, TURNED, sums);              \
+                add(turned + from[j + k] * TURNED, WEIGHTS_##op(weights, k), 1, TURNED, sums);     \
             for (int64_t r = 0; r < rows; r++)                                                     \
                 out[r * s->outputs + j] = STORE_##items##_##acc((type_##acc)sums[r]);              \
         }                                                                                          \
@@ -256,7 +256,7 @@ CPU_APART static void turned_indices(const struct stencil *s, int64_t *from) {
         wrapping_##acc sums[GROUP + ROOM] = {0}, window[GROUP + TAPS + ROOM];                      \
         for (int64_t k = 0; k < width; k += TAPS) {                                                \
             const int64_t taps = smaller(TAPS, width - k);                                         \
-            window_##op##_##items##_##acc(s, left + k, count + taps - 1, false, window);           \
+            window_##op##_##items##_##acc(s, left + k, count + taps - 1, NULL, window);            \
             memset(window + count + taps - 1, 0, ROOM * sizeof *window);                           \
             add(window, WEIGHTS_##op(weights, k), taps, count, sums);                              \
             if (width > POLL_TAPS && !cpu_team_goes_on(worker))                                    \
