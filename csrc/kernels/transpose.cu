@@ -234,7 +234,7 @@ __device__ void transpose_vector(const T *in, T *out, const transpose_plan &plan
     }
     if (plan.shape == TRANSPOSE_ROWS) {
         if constexpr (sizeof(T) < 4)
-            if (plan.columns * sizeof(T) >= 16) {
+            if (plan.columns * sizeof(T) >= 16 && plan.item_step == 1) {
                 if (plan.items >> 31)
                     move_narrow_rows<uint64>(in, out, plan);
                 else

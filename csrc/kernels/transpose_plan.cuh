@@ -14,7 +14,7 @@ enum transpose_shape {
     TRANSPOSE_PACKED,  /* tiles over several axes, runs of memory on both sides */
     TRANSPOSE_WIDE,    /* tiles over any axes, of elements of at least a word */
     TRANSPOSE_NARROW,  /* the same, of narrower elements */
-    TRANSPOSE_ROWS     /* the innermost axis stays innermost: rows are copied */
+    TRANSPOSE_ROWS     /* rows of the output are copied, or gathered element by element */
 };
 
 /* TRANSPOSE_PACKED: how runs of the input are loaded: all begin at a vector; or at any offset,
@@ -40,7 +40,7 @@ enum { TRANSPOSE_AXES_MAX = 64, TRANSPOSE_CUTS = 2 };
 #define TRANSPOSE_TILE_ROWS(item) ((item) <= 2 ? 128 : (item) <= 8 ? 64 : 32)
 #define TRANSPOSE_TILE_COLUMNS(item) ((item) == 1 ? 128 : (item) <= 4 ? 64 : 32)
 
-/* TRANSPOSE_ROWS: vectors, or narrower elements, that a thread moves. */
+/* TRANSPOSE_ROWS: vectors, or narrower elements, that a thread moves at most. */
 enum { TRANSPOSE_ROW_VECTORS = 4, TRANSPOSE_ROW_ITEMS = 8 };
 
 /* TRANSPOSE_PACKED: words of a row of a table of pairs, words of the next row that follow them once
@@ -71,7 +71,9 @@ struct transpose_plan {
     uint32_t tiles, load_run, load_runs, run, runs;
     uint32_t load_run_most, load_runs_most, run_most, runs_most; /* of a tile that is not cut */
     uint32_t load_axes, run_axes, item_axes;
-    uint32_t loads, stores_vectors;   /* the method; whether all runs begin at a vector */
+    /* The method, of TRANSPOSE_ROWS the elements that a thread moves; whether all runs begin at a
+     * vector. */
+    uint32_t loads, stores_vectors;
     uint32_t load_magic, store_magic; /* for the vectors of a run that is not cut */
     /* In shared memory, all in bytes: the tables, followed by the tile. Along the output's
      * innermost axis `pad` bytes follow each 16 bytes of elements; if that axis is not in the

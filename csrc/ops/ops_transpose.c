@@ -211,17 +211,29 @@ static void plan_matrix(const struct axes *axes, uint64_t addresses, struct tran
     plan->shape = all % VECTOR ? TRANSPOSE_PHASED : TRANSPOSE_ALIGNED;
 }
 
-/* Plans a copy of rows that stay whole, with or without gaps. */
+/* Plans a copy of rows of the output, element by element if theirs do not adjoin in the input. */
 static void plan_rows(const struct axes *axes, struct transpose_plan *plan) {
-    const unsigned last = axes->count ? axes->count - 1 : 0;
+    const unsigned last = axes->count ? axes->output[axes->count - 1] : 0;
     *plan = (struct transpose_plan){.shape = TRANSPOSE_ROWS,
                                     .items = axes->items,
                                     .reach = axes->reach,
                                     .rows = 1,
-                                    .item_step = (uint32_t)last_step(axes)};
-    plan->columns = axes->count ? axes->extent[last] : 1;
+                                    .columns = axes->count ? axes->extent[last] : 1,
+                                    .item_step = axes->count ? (uint32_t)axes->in[last] : 1};
     plan->axes[0].extent = 1; /* if there is no other */
     list_others(axes, last, last, plan);
+}
+
+/* The blocks that copy rows; small arrays have several for each multiprocessor. */
+static uint64_t row_blocks(const struct ops_queue *queue, size_t item, unsigned block,
+                           struct transpose_plan *plan) {
+    const uint64_t most = item == VECTOR ? TRANSPOSE_ROW_VECTORS : TRANSPOSE_ROW_ITEMS;
+    const uint64_t share =
+        ceil_div(plan->items, (uint64_t)queue->info.multiprocessors * block * fixed(row_blocks));
+    plan->loads = (uint32_t)min_u64(share, most);
+    if (item < WORD && plan->columns * item >= VECTOR && plan->item_step == 1)
+        return ceil_div(plan->items, (uint64_t)TRANSPOSE_ROW_VECTORS * (VECTOR / item) * block);
+    return ceil_div(plan->items, (uint64_t)plan->loads * block);
 }
 
 /* Whether rows of wide elements that adjoin in memory are copied soon after each other, so that
@@ -404,9 +416,9 @@ static uint64_t choose_tiles(const struct ops_queue *queue, const struct axes *a
 }
 
 /* Plans the tiles, or the copy of rows, for arrays at two addresses; returns its blocks. */
-static enum status find_tiles(const struct ops_queue *queue, unsigned block, struct axes *axes,
-                              const uint64_t *arrays, struct transpose_plan *plan,
-                              uint64_t *blocks) {
+static enum status find_tiles(const struct ops_queue *queue, const struct ops_choice *choice,
+                              struct axes *axes, const uint64_t *arrays,
+                              struct transpose_plan *plan, uint64_t *blocks) {
     const bool in_place = arrays[0] == arrays[1];
     uint64_t grid = 0;
     widen(axes, arrays[0] | arrays[1], true);
@@ -415,20 +427,19 @@ static enum status find_tiles(const struct ops_queue *queue, unsigned block, str
         axes->extent[0] = axes->in[0] = axes->out[0] = axes->items = axes->reach = 1;
         axes->output[0] = 0;
     }
+    /* Small arrays stay in L2, where single elements are faster than tiles (TUNING.md T33). */
+    const bool gathers = choice->any_rung && !in_place && axes->reach <= UINT32_MAX &&
+                         axes->items * axes->item <= fixed(gather_bytes);
     const bool gaps = last_step(axes) != 1;
-    if (gaps && !(moves_rows(axes) && axes->item >= WORD)) {
-        grid = plan_gaps(queue, axes, arrays, plan);
-    } else if (moves_rows(axes)) {
-        if (in_place && axes->count > 1)
-            return status_fail(
-                STATUS_BAD_VALUE,
-                "out: only square matrices can be transposed in place; pass another array");
+    if (in_place && moves_rows(axes) && axes->count > 1)
+        return status_fail(
+            STATUS_BAD_VALUE,
+            "out: only square matrices can be transposed in place; pass another array");
+    if (gathers || (moves_rows(axes) && (!gaps || axes->item >= WORD))) {
         plan_rows(axes, plan);
-        const bool by_vectors = axes->item < WORD && plan->columns * axes->item >= VECTOR;
-        const uint64_t a_thread = by_vectors ? TRANSPOSE_ROW_VECTORS * (VECTOR / axes->item)
-                                  : axes->item == VECTOR ? TRANSPOSE_ROW_VECTORS
-                                                         : TRANSPOSE_ROW_ITEMS;
-        grid = ceil_div(plan->items, a_thread * block);
+        grid = row_blocks(queue, axes->item, choice->block, plan);
+    } else if (gaps) {
+        grid = plan_gaps(queue, axes, arrays, plan);
     } else {
         plan_matrix(axes, arrays[0] | arrays[1], plan);
         plan->in_place = in_place;
@@ -438,7 +449,7 @@ static enum status find_tiles(const struct ops_queue *queue, unsigned block, str
                 "out: only square matrices can be transposed in place; pass another array");
         grid = count_tiles(queue, axes->item, arrays[0], plan);
     }
-    if (!in_place && !gaps)
+    if (!in_place && !gaps && !gathers)
         grid = choose_tiles(queue, axes, arrays, plan, grid);
     if (!grid)
         return status_fail(STATUS_BAD_VALUE, "axes: too many items, or axes, for one launch");
@@ -458,9 +469,10 @@ struct ops_turns {
 };
 
 /* The plan for these axes, kept or still to be found, with its key; NULL if none can be kept. */
-static struct turn *kept_turn(struct ops_queue *queue, const struct axes *axes,
-                              const uint64_t *arrays, bool *found) {
-    uint64_t key[KEPT_WORDS] = {1 | (uint64_t)(arrays[0] == arrays[1]) << 1 | axes->count << 8 |
+static struct turn *kept_turn(struct ops_queue *queue, const struct ops_choice *choice,
+                              const struct axes *axes, const uint64_t *arrays, bool *found) {
+    uint64_t key[KEPT_WORDS] = {1 | (uint64_t)(arrays[0] == arrays[1]) << 1 |
+                                (uint64_t)choice->any_rung << 2 | axes->count << 8 |
                                 (uint64_t)axes->item << 16 | arrays[0] % LINE << 32 |
                                 arrays[1] % LINE << 48};
     uint64_t hash = key[0];
@@ -485,15 +497,14 @@ static enum status plan_any(struct ops_queue *queue, const struct ops_choice *ch
     struct ops_step *step = &whole->steps[0];
     struct transpose_plan *plan = (struct transpose_plan *)whole->wide;
     bool found = false;
-    struct turn *turn = kept_turn(queue, axes, step->values, &found);
+    struct turn *turn = kept_turn(queue, choice, axes, step->values, &found);
     uint64_t blocks = 0;
     if (found) {
         *plan = turn->plan;
         blocks = turn->blocks;
         axes->item = turn->item;
     } else {
-        const enum status status =
-            find_tiles(queue, choice->block, axes, step->values, plan, &blocks);
+        const enum status status = find_tiles(queue, choice, axes, step->values, plan, &blocks);
         if (turn)
             turn->key[0] = status ? 0 : turn->key[0];
         if (status)

@@ -37,21 +37,23 @@ static unsigned axis_at(const struct axes *axes, bool output, unsigned position)
     return output ? axes->output[position] : position;
 }
 
-/* Includes axes, the innermost first, until they have `items` elements; cuts the last one. */
+/* Includes axes, the innermost first, until they have `items` elements; cuts the last one. A run of
+ * the input is loaded with its gaps, if those are short. */
 static void take(struct packing *packing, bool output, uint64_t items) {
     const struct axes *axes = packing->axes;
     struct group *group = output ? &packing->store : &packing->load;
-    uint64_t taken = output ? 1 : last_step(axes); /* a run is loaded with its gaps */
-    items = max_u64(items, taken + 1);
+    uint64_t taken = 1;
     for (unsigned position = axes->count; position-- > 0 && taken < items;) {
         const unsigned axis = axis_at(axes, output, position);
-        if (!output && axes->in[axis] != taken) /* a gap ends a run */
+        const uint64_t in = axes->in[axis];
+        const bool inner = position == axes->count - 1;
+        if (!output && !inner && in != taken && in * axes->item > fixed(gap_pitch))
             break;
-        const uint64_t part = min_u64(axes->extent[axis], ceil_div(items, taken));
+        const uint64_t unit = output ? taken : in, part = ceil_div(items, unit);
         group->has[axis] = true;
         group->outermost = axis;
-        packing->chunk[axis] = max_u64(packing->chunk[axis], part);
-        taken *= part;
+        packing->chunk[axis] = max_u64(packing->chunk[axis], min_u64(axes->extent[axis], part));
+        taken = unit * min_u64(axes->extent[axis], part);
     }
 }
 
@@ -169,9 +171,13 @@ static bool needs_pads(const struct packing *packing, unsigned inner) {
     const uint64_t items = VECTOR / packing->axes->item, chunk = packing->chunk[inner];
     const bool whole = chunk % items == 0;
     unsigned others = 0;
-    for (unsigned k = 0; k < packing->axes->count; k++)
+    bool wraps = true; /* gaps of the load's runs leave the other axes at multiples of the pads' */
+    for (unsigned k = 0; k < packing->axes->count; k++) {
         others += packing->store.has[k] && k != inner;
-    if (items == 1 || chunk <= items)
+        wraps &= k >= inner || !packing->load.has[k] ||
+                 packing->axes->in[k] % (packing->axes->in[inner] * items) == 0;
+    }
+    if (items == 1 || chunk <= items || (packing->load.has[inner] && !wraps))
         return false;
     if (!others)
         return true;
@@ -258,10 +264,10 @@ static unsigned skewed_axis(const struct packing *packing) {
         const unsigned axis = axes->output[position];
         if (!packing->load.has[axis])
             continue;
-        uint64_t bytes = axes->item * last_step(axes);
-        for (unsigned k = axis + 1; k < axes->count; k++)
-            bytes *= packing->load.has[k] ? packing->chunk[k] : 1;
-        return bytes % VECTOR || packing->chunk[axis] < 2 ? axes->count : axis;
+        bool whole = axes->in[axis] * axes->item % VECTOR == 0;
+        for (unsigned k = 0; k < axis; k++)
+            whole &= !packing->load.has[k] || axes->in[k] % axes->in[axis] == 0;
+        return whole && packing->chunk[axis] > 1 ? axis : axes->count;
     }
     return axes->count;
 }
@@ -273,16 +279,16 @@ static void lay_out(struct packing *packing, struct pads pads) {
     const unsigned inner = axes->output[axes->count - 1];
     const bool wraps = packing->load.has[inner] && pads.pad;
     const unsigned skewed = pads.skew ? skewed_axis(packing) : axes->count;
-    uint64_t step = axes->item * last_step(axes), wrap = 0; /* bytes of a load's run between pads */
+    uint64_t wrap = 0; /* bytes of a load's run between pads */
     plan->wrap_pad = (uint32_t)(wraps ? pads.pad : pads.skew);
     for (unsigned axis = axes->count; axis-- > 0;)
         if (packing->load.has[axis]) {
+            const uint64_t step = axes->in[axis] * axes->item;
             if (axis == skewed)
                 wrap = step;
             packing->step[axis] = wrap ? step + step / wrap * plan->wrap_pad : step;
             if (axis == inner && wraps)
                 wrap = step * (VECTOR / axes->item);
-            step *= packing->chunk[axis];
         }
     lay_runs(packing, pads, wrap);
     plan->pad = (uint32_t)pads.pad;
@@ -475,18 +481,20 @@ static bool list_tile(struct packing *packing) {
     const struct axes *axes = packing->axes;
     struct transpose_plan *plan = packing->plan;
     const bool *load = packing->load.has, *store = packing->store.has;
-    const uint64_t step = last_step(axes);
     const struct extents load_run = count(packing, false, load, NULL, TRANSPOSE_LOAD_RUN);
     const struct extents load_runs = count(packing, true, store, load, TRANSPOSE_LOAD_RUNS);
     const struct extents run = count(packing, true, store, NULL, TRANSPOSE_RUN);
     const struct extents runs = count(packing, false, load, store, TRANSPOSE_RUNS);
-    if (load_run.most * step * load_runs.most * axes->item > packing->tile_bytes)
+    /* With gaps */
+    const uint64_t pitch = axes->in[packing->load.outermost];
+    const uint64_t load_most = pitch * packing->chunk[packing->load.outermost];
+    if (load_most * load_runs.most * axes->item > packing->tile_bytes)
         return false;
-    plan->load_run_most = (uint32_t)(load_run.most * step);
+    plan->load_run_most = (uint32_t)load_most;
     plan->load_runs_most = (uint32_t)load_runs.most;
     plan->run_most = (uint32_t)run.most;
     plan->runs_most = (uint32_t)runs.most;
-    plan->load_run = (uint32_t)(load_run.inner * step);
+    plan->load_run = (uint32_t)(load_run.inner == load_run.most ? load_most : pitch);
     plan->load_runs = (uint32_t)load_runs.inner;
     plan->run = (uint32_t)run.inner;
     plan->runs = (uint32_t)runs.inner;

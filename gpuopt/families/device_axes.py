@@ -17,10 +17,8 @@ from gpuopt.arrays.libraries import View, in_order
 from gpuopt.families.axis_plan import AXES, AxisKernel, Group, Pass, axis_kernel, merge, passes
 
 _WIDEST = 8  # element sizes in bytes that a copy moves
-_WORD = 4  # bytes of elements that are gathered one by one as fast, in the order of memory
 _NEAR = 16  # bytes between elements that tiles of a transpose gather, at most, or
 _NEAR_ITEMS = 4  # elements: most sectors that are read have several of them
-_SMALL = 32768  # bytes of a result with gaps, below which tiles gain nothing (TUNING.md T31)
 STRIDED = 256  # of a transpose's number of axes: their steps follow, as in ops_transpose.c
 
 
@@ -145,11 +143,7 @@ def _moved(groups: list[Group], unit: int) -> Copy | None:
     """Describe a copy as a transpose; None where no axis has adjacent, or nearby, elements."""
     order = sorted(range(len(groups)), key=lambda k: -groups[k][1])  # of memory
     extents, steps = [groups[k][0] for k in order], [groups[k][1] for k in order]
-    if not steps:
-        return None
-    turns = order != sorted(order) or unit < _WORD
-    gathers = turns and math.prod(extents) * unit >= _SMALL
-    if not 1 <= steps[-1] <= (max(_NEAR_ITEMS, _NEAR // unit) if gathers else 1):
+    if not steps or not 1 <= steps[-1] <= max(_NEAR_ITEMS, _NEAR // unit):
         return None
     numbers = (STRIDED + len(order), *extents, *map(order.index, range(len(order))), *steps)
     reach = 1 + sum((extent - 1) * step for extent, step in zip(extents, steps, strict=True))

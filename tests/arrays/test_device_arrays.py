@@ -10,6 +10,7 @@ import gpuopt
 from gpuopt import _core
 from gpuopt.arrays import device_array
 from gpuopt.families import device_calls
+from gpuopt.families.device_axes import copy_of
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -397,20 +398,28 @@ def test_low_words_wrap_integers(shape):
 @pytest.mark.parametrize("device", kinds()[1:])
 @pytest.mark.parametrize("dtype", ["u1", "<i2", "<f4", "f8", "c16"])
 def test_elements_with_gaps_on_a_device(device, dtype, rng):
-    """Near elements are gathered by tiles unless they are few; those far apart one by one."""
+    """Near elements are moved by the transpose: one by one if they are few, else by its tiles."""
     for shape, axes in (((160, 301), (1, 0)), ((9, 7, 1201), (1, 0, 2)), ((9, 40, 33), (2, 0, 1)),
                         ((9, 40, 33), (0, 2, 1)), ((5, 3, 2, 50), (3, 1, 2, 0)), ((1, 90), (1, 0)),
-                        ((7, 60), (0, 1)),
+                        ((7, 60), (0, 1)), ((400, 9, 3), (1, 2, 0)), ((8, 6, 90, 5), (1, 0, 3, 2)),
                         ((6, 5, 4, 3, 2), (4, 3, 2, 1, 0))):  # fmt: skip
         for step in range(1, 6):
-            whole = random_items(rng, dtype, (*shape[:-1], 1 + shape[-1] * step))
-            part = whole[..., 1::step]
+            whole = random_items(rng, dtype, (*shape[:-1], 3 + shape[-1] * step))
+            part = whole[..., 1:-2:step]
             there, holder = strided(part, device)
-            got = gpuopt.transpose(there, axes).get()
-            assert got.tobytes() == part.transpose(axes).tobytes(), (shape, axes, step)
-            near = step <= max(4, 16 // np.dtype(dtype).itemsize)
-            if device == "sim" and part.nbytes > 1 << 15 and near:
-                with gpuopt.Profile(device, collecting=True) as profiled:
-                    gpuopt.transpose(there, axes)
-                assert "transpose" in profiled.launches[0].kernel
+            want = part.transpose(axes).tobytes()
+            assert gpuopt.transpose(there, axes).get().tobytes() == want, (shape, axes, step)
+            turned = there._view.replace(
+                shape=tuple(part.shape[k] for k in axes),
+                strides=tuple(part.strides[k] for k in axes),
+            )
+            one = copy_of(turned.shape, turned.strides, part.dtype, part.dtype, turned.address)
+            if step <= max(4, 16 // part.itemsize):
+                assert one.kernel[0] == "transpose"
+            if one.kernel[0] == "transpose":
+                made = gpuopt.asarray(np.zeros(turned.shape, dtype), device)
+                problem = (*one.kernel, ((turned.address, one.bytes),),
+                           (made._view.address, one.result_bytes), one.numbers)  # fmt: skip
+                _core.call(problem, "vector", None, turned.device, (turned.stream,))
+                assert made.get().tobytes() == want, (shape, axes, step)
             del holder

@@ -466,12 +466,13 @@ def test_offsets_of_both_arrays(device, dtype, rng):
         held, array = resident(device, raw, offset * size, shape, dtype)
         before = np.full((items + 16) * size, 0xA5, np.uint8)
         turned = tuple(shape[axis] for axis in axes)
-        room, out = resident(device, before, to * size, turned, dtype)
-        gpuopt.transpose(array, axes, out=out)
         host = raw[offset * size :][: items * size].view(dtype).reshape(shape)
-        got = room.get()
-        assert got[to * size :][: items * size].tobytes() == permuted(host, axes).tobytes(), shape
-        assert (got[: to * size] == 0xA5).all() and (got[(to + items) * size :] == 0xA5).all()
+        for variant in ("vector", None):  # tiles; few elements one by one
+            room, out = resident(device, before, to * size, turned, dtype)
+            gpuopt.transpose(array, axes, out=out, variant=variant)
+            got, end = room.get(), (to + items) * size
+            assert got[to * size : end].tobytes() == permuted(host, axes).tobytes(), shape
+            assert (got[: to * size] == 0xA5).all() and (got[end:] == 0xA5).all()
         assert np.array_equal(held.get(), raw)
 
 

@@ -57,18 +57,18 @@ template <class Index, unsigned Step> struct row_items {
 template <class Index, class T>
 __device__ void move_rows(const T *in, T *out, const transpose_plan &plan) {
     constexpr unsigned IN_FLIGHT = sizeof(T) == 16 ? TRANSPOSE_ROW_VECTORS : TRANSPOSE_ROW_ITEMS;
-    const unsigned warp = threadIdx.x / 32 * (32 * IN_FLIGHT);
-    const uint64 begin = static_cast<uint64>(blockIdx.x) * (IN_FLIGHT * TILES_BLOCK);
+    const unsigned warp = threadIdx.x / 32 * (32 * plan.loads);
+    const uint64 begin = static_cast<uint64>(blockIdx.x) * (plan.loads * TILES_BLOCK);
     const Index first = static_cast<Index>(begin + warp + threadIdx.x % 32);
     const Index items = static_cast<Index>(plan.items);
     row_items<Index, 32> at(plan, first);
     T taken[IN_FLIGHT];
 #pragma unroll
-    for (unsigned k = 0; k < IN_FLIGHT; k++, at.next())
+    for (unsigned k = 0; k < IN_FLIGHT && k < plan.loads; k++, at.next())
         if (first + k * 32 < items)
             taken[k] = load_near(in + at.offset());
 #pragma unroll
-    for (unsigned k = 0; k < IN_FLIGHT; k++)
+    for (unsigned k = 0; k < IN_FLIGHT && k < plan.loads; k++)
         if (first + k * 32 < items)
             out[first + k * 32] = taken[k];
 }
