@@ -63,7 +63,7 @@ enum {
     COPIED_ROWS = 512,    /* elements of rows that are copied together, if shorter */
     ROOM_MOST = 1 << 22,  /* bytes of partial results that stay allocated */
     AHEAD = 8192,         /* bytes that columns are prefetched ahead, */
-    PREFETCHED = 1 << 20, /* and of an array from which on it pays off (TUNING.md C15) */
+    PREFETCHED = 1 << 24, /* and of an array from which on it pays off (TUNING.md C32) */
 };
 _Static_assert(TASK_ITEMS_MOST <= LEAF << (TREE_DEPTH - 2), "a leaf more than the tree is deep");
 _Static_assert(LEAF >= TILE, "a row of a tile's columns is brought together at once");
@@ -438,22 +438,23 @@ static void move_axes(struct job *job) {
     job->inner_axes.count = 1;
 }
 
-/* Whether rows of bytes soon have the value that ends a search, as bools usually do: the first ones
- * do. Short rows that would be gathered are processed as columns nevertheless. */
-static bool found_at_once(const struct job *job, const struct device_axes *outer) {
+/* Whether rows of bytes, a few of which are tried, soon have the value that ends a search, as bools
+ * usually do. Short rows that would be gathered are processed as columns nevertheless. */
+static bool found_at_once(const struct job *job, const struct device_axes *rows) {
     enum { TRIED = 8, LEAST = 8, LEAST_GATHERED = 24 }; /* rows, and elements of each */
     const struct axis_core *core = job->functions->core;
     const int8_t value = (int8_t)(INT8_MIN ^ job->results.key);
-    const uint64_t shortest = job->stride == 1 ? LEAST : LEAST_GATHERED;
-    int64_t starts[TRIED];
+    const uint64_t count = job->outer * job->inner, n = least(job->reduced, FIRST);
+    const uint64_t shortest = job->stride == 1                                    ? LEAST
+                              : job->inner_stride == 1 && job->inner > FEW_NARROW ? LONG_AXIS
+                                                                                  : LEAST_GATHERED;
     char first[FIRST];
-    bool found = core->has_index && core->item_size == 1 && !job->mask && job->outer >= TRIED &&
+    bool found = core->has_index && core->item_size == 1 && !job->mask && count >= TRIED &&
                  job->reduced >= shortest;
-    if (found)
-        axes_at(outer, 0, TRIED, starts);
-    for (int row = 0; row < TRIED && found; row++) {
-        const uint64_t n = least(job->reduced, FIRST);
-        gather(first, job->in + starts[row], 1, 1, n, 0, job->stride);
+    for (uint64_t k = 0; k < TRIED && found; k++) {
+        int64_t start;
+        axes_at(rows, count / TRIED * k, 1, &start);
+        gather(first, job->in + start, 1, 1, n, 0, job->stride);
         found = memchr(first, (uint8_t)value, n);
     }
     return found;
@@ -468,6 +469,10 @@ static void set_shape(struct job *job, const struct device_axes *outer,
     const uint64_t short_row = core->has_index && !adjoins ? SEARCHED - 1 : core->short_row;
     const uint64_t kept = job->inner;
     const uint64_t few = job->functions->item_size > 1 ? FEW_COLUMNS : FEW_NARROW;
+    struct device_axes all = {.count = 0}; /* of the results */
+    if (kept > 1)
+        all = *inner;
+    append_axes(&all, outer, 0);
     job->kept = 1;
     job->unit = 1;
     job->inner_stride = inner->steps[0];
@@ -478,21 +483,18 @@ static void set_shape(struct job *job, const struct device_axes *outer,
         job->reduced *= kept;
         job->inner = 1;
         job->outer_axes = *outer;
-    } else if (core->has_index && job->inner * job->functions->item_size <= FEW_BYTES &&
-               (job->reduced >= LONG_AXIS || found_at_once(job, outer)) &&
-               (job->functions->item_size == 1 || inner->count > 1 || job->inner_stride != 1 ||
-                job->stride != (int64_t)kept)) {
-        if (job->inner > 1)
-            job->outer_axes = *inner;
+    } else if (found_at_once(job, &all) ||
+               (core->has_index && job->inner * job->functions->item_size <= FEW_BYTES &&
+                job->reduced >= LONG_AXIS &&
+                (job->functions->item_size == 1 || inner->count > 1 || job->inner_stride != 1 ||
+                 job->stride != (int64_t)kept))) {
         job->outer *= job->inner; /* searching rows is faster than gathering columns */
         job->inner = 1;
-        append_axes(&job->outer_axes, outer, 0);
+        job->outer_axes = all;
     } else if (job->inner <= (core->has_index ? few : 1) && job->outer > 1 &&
                job->reduced <= short_row) {
         /* Short rows are processed as columns: many of them at a time. */
-        if (job->inner > 1)
-            job->inner_axes = *inner;
-        append_axes(&job->inner_axes, outer, 0);
+        job->inner_axes = all;
         job->inner *= job->outer;
         job->outer = 1;
         job->inner_stride = job->inner_axes.steps[0];
