@@ -43,23 +43,6 @@ template <class In, class Acc> __device__ void columns(const stencil<In, Acc> &s
     const int first = static_cast<int>(s.first - s.before);
     column_items<In, Acc> items = {s, reflection(s.n, s.mode), nullptr, 0,
                                    first + static_cast<int>(s.outputs + s.width) - 2};
-    if (s.inner < 8 && width <= 12) { // adjacent outputs by adjacent threads, a window each
-        const int64 end = s.rows * s.outputs * s.inner;
-        int64 output = static_cast<int64>(blockIdx.x) * (THREADS * COUNT * groups) + threadIdx.x;
-#pragma unroll 1
-        for (unsigned g = 0; g < COUNT * groups && output < end; g++, output += THREADS) {
-            int64 column = output, i = split(column, s.inner);
-            const int64 row = split(i, s.outputs);
-            items.column = s.in + row * s.pitch + column;
-            items.left = first + static_cast<int>(i);
-            Acc sum = 0;
-#pragma unroll 4
-            for (unsigned k = 0; k < width; k++)
-                sum = op_weighted::add(sum, items[k], weights[k]);
-            s.out[output] = static_cast<In>(sum);
-        }
-        return;
-    }
     const int64 runs = (s.outputs + COUNT * groups - 1) / (COUNT * groups);
     int64 column = static_cast<int64>(blockIdx.x) * THREADS + threadIdx.x;
     int64 run = split(column, s.inner);
