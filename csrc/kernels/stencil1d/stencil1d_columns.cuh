@@ -59,8 +59,10 @@ template <class In, class Acc> __device__ void columns(const stencil<In, Acc> &s
         In made[COUNT];
         items.left = first + static_cast<int>(output);
         // Elements of 8 bytes are bound by memory (TUNING.md S10).
-        if (sizeof(In) < 8 && items.left >= 0 &&
-            items.left + static_cast<int64>(width + COUNT) <= s.n) {
+        if (s.outputs <= COUNT / 2) {
+            circling_window<op_weighted, COUNT / 2, COUNT / 2>(items, weights, width, made);
+        } else if (sizeof(In) < 8 && items.left >= 0 &&
+                   items.left + static_cast<int64>(width + COUNT) <= s.n) {
             const inside_items<In, Acc> inside = {items.column + items.left * s.step, s.step};
             circling_window<op_weighted, COUNT, COUNT>(inside, weights, width, made);
         } else {
