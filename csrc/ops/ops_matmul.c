@@ -42,11 +42,11 @@ static bool is_of(const struct tiling *tiling, const struct ops_choice *choice) 
 
 /* Speeds of the tilings above, in their order, and of the last three for halves (TUNING.md M14). */
 static const struct speed {
-    unsigned rate, alone; /* of its multiplications, in thousandths: many blocks; one alone */
+    unsigned rate, alone; /* multiplications of float32 in 10 cycles: many blocks; one alone */
     unsigned steps;       /* of k that take as long as a tile's first layer and its results */
-} speeds[] = {{880, 1300, 28}, {691, 553, 27}, {900, 411, 28},  {1000, 500, 33}, {1000, 500, 33},
-              {1047, 677, 81}, {850, 780, 76}, {927, 1022, 23}, {801, 584, 21},  {702, 333, 22},
-              {817, 1554, 39}, {696, 349, 65}, {567, 123, 17}};
+} speeds[] = {{986, 1456, 28}, {774, 619, 27}, {1008, 460, 28},  {1120, 560, 33}, {1120, 560, 33},
+              {1173, 758, 81}, {952, 874, 76}, {1038, 1145, 23}, {897, 654, 21},  {786, 373, 22},
+              {915, 1740, 39}, {780, 391, 65}, {635, 138, 17}};
 
 static unsigned shared_bytes(const struct tiling *tiling, size_t item_bytes) {
     const unsigned word = 16 / (unsigned)item_bytes; /* padding of a step of k: of a, or of both */
@@ -85,19 +85,18 @@ static uint64_t resident_of(const struct tiling *tiling, size_t item_bytes) {
  * beside. A block adds all of its tiles' steps of k, or its chunk's. */
 static double cost_of(const struct ops_queue *queue, const struct ops_choice *choice,
                       const struct tile_division *work) {
-    enum { WORD = 16, THOUSAND = 1000, PERCENT = 100, SCHEDULERS = 4, WARP = 32 };
+    enum { WORD = 16, CYCLES = 10, PERCENT = 100, SCHEDULERS = 4, WARP = 32 };
     const struct tiling *tiling = work->tiling;
     const size_t item_bytes = dtype_size(choice->signature->items);
     const uint64_t multiprocessors = multiprocessors_of(queue);
     const uint64_t at_once = multiprocessors * resident_of(tiling, item_bytes);
-    const double rate = (double)ops_fixed(matmul, ladder_rate) / (item_bytes == 8 ? 2 : 1);
     const uint64_t k = work->plan.chunk < work->plan.k ? work->plan.chunk : work->plan.k;
     const struct speed speed = speeds[tiling - tilings + (item_bytes == 2 ? WIDE_TILINGS : 0)];
     double percent = PERCENT;
     if (tiling->rung < STREAM_K && work->plan.n * item_bytes % WORD)
         percent = ops_fixed(matmul, ladder_elements);
-    if (tiling->rung < STREAM_K && item_bytes == 8)
-        percent = percent * ops_fixed(matmul, ladder_float64) / PERCENT;
+    if (item_bytes == 8)
+        percent *= tiling->rung < STREAM_K ? ops_fixed(matmul, ladder_float64) / 100.0 : 2;
     const double steps = (double)k + speed.steps;
     const double layers = (double)(work->chunk + ops_tuned(choice, OPS_TUNING_matmul_join_layers));
     const double chunk = work->chunks ? layers * work->depth : 0; /* steps, with its sums' */
@@ -108,7 +107,7 @@ static double cost_of(const struct ops_queue *queue, const struct ops_choice *ch
     const double full = (double)(ceil_div(work->whole, turn) * even) * steps +
                         (double)(ceil_div(work->chunks, turn) * even) * chunk,
                  alone = (double)ceil_div(work->whole, at_once) * steps + chunk;
-    const double step = tiling->rows * tiling->columns * percent / PERCENT / rate * THOUSAND;
+    const double step = tiling->rows * tiling->columns * percent / PERCENT * CYCLES;
     const double pieces = /* of a tile, which one block adds */
         work->chunks ? (double)work->chunks / (double)(work->tiles - work->whole) : 0;
     const double busy = greater(full / speed.rate, alone / speed.alone) * step +

@@ -222,9 +222,8 @@ static void try_patches(const struct machine *machine, const struct matmul_plan 
     way.shared_bytes = (unsigned)(patch_items(&patch, plan, turned, wide, deep) * machine->sum);
     const double layers = (double)ceil_div(least(plan->chunk, plan->k), deep);
     const double issued =
-        (double)steps *
-            ((machine->sum == 8 ? 2.0 : 1.0) * patch.rows * patch.columns +
-             (double)(patch.rows + patch.columns) / (double)wide * ops_fixed(matmul, read_cycles)) +
+        (double)steps * ((machine->sum == 8 ? 2.0 : 1.0) * patch.rows * patch.columns +
+                         (double)(patch.rows + patch.columns) / (double)wide) +
         loads(machine, patch.threads, rows, plan->a_row, plan->a_k, plan->a_along_k, deep) +
         loads(machine, patch.threads, columns, plan->b_column, plan->b_k, plan->b_along_k, deep);
     const double warps = patch.threads / WARP / 4.0; /* of a scheduler */
@@ -304,8 +303,7 @@ static void try_columns(const struct machine *machine, const struct matmul_plan 
                          (vectors || plan->m <= WARP ? 1 : 2);
     const double waits = rounds_of(machine, (double)way.blocks, ops_fixed(matmul, blocks)) *
                          (ops_fixed(matmul, start_cycles) + loads * ops_fixed(matmul, load_cycles));
-    const double few =
-        ops_fixed(matmul, column_blocks) * machine->multiprocessors / (double)way.blocks;
+    const double few = machine->multiprocessors / (double)way.blocks;
     way.cost =
         greater(waits, memory_cost(machine, plan) * greater(few, 1)) + join_cost(machine, plan);
     if (way.shared_bytes <= machine->shared_most)
@@ -373,7 +371,7 @@ static void try_dots(const struct machine *machine, const struct matmul_plan *gi
     const double sums = (double)outputs * (double)lanes * plan->slices / WARP;
     const double busy = (products * ((a_passes + b_passes) * (double)machine->item / 4 +
                                      ops_fixed(matmul, dot_cycles) / (vectors ? 4.0 : 1.0)) +
-                         sums * ops_fixed(matmul, sum_cycles)) /
+                         sums) /
                         machine->multiprocessors;
     const double loads = (double)plan->chunk / (double)(ops_fixed(matmul, steps) * unit) + 1;
     const double waits = rounds_of(machine, (double)way.blocks, ops_fixed(matmul, blocks)) *
