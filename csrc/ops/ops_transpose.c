@@ -310,11 +310,6 @@ static uint64_t count_tiles(const struct ops_queue *queue, size_t item, uint64_t
 
 /* --- the rung that supports any axes */
 
-/* Whether loads of wide tiles are single words, whose instructions bound them. */
-static bool loads_words(const struct axes *axes, const struct transpose_plan *wide) {
-    return axes->item == WORD && wide->loads != TRANSPOSE_LOADS_VECTORS;
-}
-
 /* Whether tiles of a matrix are better than any wide ones, or than these (TUNING.md T25). */
 static bool is_matrix_best(const struct axes *axes, const struct transpose_plan *matrix) {
     return matrix->shape == TRANSPOSE_ALIGNED ||
@@ -322,20 +317,16 @@ static bool is_matrix_best(const struct axes *axes, const struct transpose_plan 
 }
 static bool is_matrix_better(const struct axes *axes, const struct transpose_plan *wide) {
     const bool few_rows = wide->whole && wide->load_axes == 1 && wide->run_axes == 1 &&
-                          (!loads_words(axes, wide) || wide->columns >= fixed(many_columns));
+                          wide->columns >= fixed(many_columns);
     return axes->item == WORD && !few_rows;
 }
 
-/* Whether wide tiles are better than packed ones (TUNING.md T25). */
+/* Whether wide tiles that are cheap by their estimate are better than packed ones, which move a few
+ * columns in one piece faster (TUNING.md T35). */
 static bool is_wide_better(const struct axes *axes, const struct transpose_plan *wide) {
-    if (wide->whole)
-        return !loads_words(axes, wide) || (wide->load_axes == 1 && wide->run_axes == 1);
     const bool one_run =
         wide->columns * axes->item <= fixed(few_columns) && wide->in_pitch == wide->columns;
-    if (loads_words(axes, wide)) /* packed tiles gather short axes of the output slowly */
-        return wide->load_axes > 1 && wide->axes[wide->grid_axes].extent <= fixed(short_axis) &&
-               wide->columns * axes->item >= LINE;
-    return !one_run && wide->tile_rows * axes->item >= 4 * SECTOR;
+    return wide->whole || (!one_run && wide->tile_columns * axes->item >= 2 * SECTOR);
 }
 
 static unsigned shared_bytes(const struct transpose_plan *plan, size_t item) {
@@ -389,6 +380,7 @@ static uint64_t choose_tiles(const struct ops_queue *queue, const struct axes *a
                              const uint64_t *arrays, struct transpose_plan *plan, uint64_t blocks) {
     struct transpose_plan wide = {.grid_axes = 0}, packed, narrow;
     uint64_t wide_blocks = 0;
+    bool cheap = false;
     /* Two rows of tiles may be hardly more than one. */
     if (axes->item < WORD && !moves_rows(axes) &&
         (!blocks || (plan->all_row_tiles == 2 && !fills(plan, axes->item, fixed(narrow_fill)))) &&
@@ -400,11 +392,12 @@ static uint64_t choose_tiles(const struct ops_queue *queue, const struct axes *a
         }
     }
     if (axes->item >= WORD && !moves_rows(axes) && !(blocks && is_matrix_best(axes, plan))) {
-        ops_transpose_wide(axes, arrays, queue->info.multiprocessors, &wide);
+        cheap = ops_transpose_wide(axes, arrays, queue->info.multiprocessors, &wide);
         wide_blocks = order_tiles(queue, axes->item, arrays[0], &wide);
         blocks = is_matrix_better(axes, &wide) ? blocks : 0;
     }
-    if (!(wide_blocks && is_wide_better(axes, &wide)) && (!blocks || are_short_rows(axes)) &&
+    if (!(wide_blocks && cheap && is_wide_better(axes, &wide)) &&
+        (!blocks || are_short_rows(axes)) &&
         ops_transpose_pack(axes, arrays, queue->info.multiprocessors, &packed)) {
         *plan = packed;
         return plan->tiles;

@@ -43,7 +43,7 @@ bool ops_transpose_pack(const struct axes *axes, const uint64_t *arrays, unsigne
 bool ops_transpose_narrow(const struct axes *axes, uint64_t address, unsigned multiprocessors,
                           struct transpose_plan *plan);
 
-/* Plans tiles of TRANSPOSE_WIDE where the innermost axis does not stay, but for the grid's order.
- */
-void ops_transpose_wide(const struct axes *axes, const uint64_t *arrays, unsigned multiprocessors,
+/* Plans tiles of TRANSPOSE_WIDE where the innermost axis does not stay, but for the grid's order;
+ * returns whether they are cheap by their estimate. */
+bool ops_transpose_wide(const struct axes *axes, const uint64_t *arrays, unsigned multiprocessors,
                         struct transpose_plan *plan);

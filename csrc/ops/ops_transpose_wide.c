@@ -25,11 +25,9 @@ struct wide_tiling {
     uint64_t addresses[2];
     uint64_t most; /* bytes of a tile, about: small arrays have a tile for each multiprocessor */
     struct chain inside_output, inside_input, columns_of_output; /* see list_chains */
-    bool aligned_in, aligned_out, vectors; /* of a division, see find_alignment */
-    uint64_t run;                          /* columns of a division that adjoin in the input */
+    bool aligned_out; /* of a division: columns of the output all begin at sectors */
 
     struct division best;
-    bool loads_vectors;
     uint64_t tile_rows, tile_columns, lead; /* of the best one */
     uint64_t cost;
 };
@@ -78,46 +76,47 @@ static void list_chains(struct wide_tiling *tiling) {
             break;
 }
 
-/* Whether rows of the input, and columns of the output, all begin at sectors; and whether the
- * former begin and end at vectors. */
-static void find_alignment(struct wide_tiling *tiling, const struct division *division) {
+static bool is_aligned_out(const struct wide_tiling *tiling, const struct division *division) {
     const struct axes *axes = tiling->axes;
-    const unsigned column = division->columns.axis[0];
-    uint64_t in = tiling->addresses[0], out = tiling->addresses[1], vectors = in;
-    for (unsigned axis = 0; axis < axes->count; axis++) {
-        in |= has(&division->columns, axis) ? 0 : axes->in[axis] * axes->item;
+    uint64_t out = tiling->addresses[1];
+    for (unsigned axis = 0; axis < axes->count; axis++)
         out |= has(&division->rows, axis) ? 0 : axes->out[axis] * axes->item;
-        vectors |= (axis == column ? axes->extent[axis] : axes->in[axis]) * axes->item;
+    return out % SECTOR == 0;
+}
+
+/* Elements of an axis in a tile with this many `elements` of a chain; 0 if the chain lacks it. */
+static uint64_t covered(const struct axes *axes, const struct chain *chain, uint64_t elements,
+                        unsigned axis) {
+    for (unsigned k = 0; k < chain->count; k++) {
+        if (chain->axis[k] == axis)
+            return min_u64(axes->extent[axis], max_u64(elements, 1));
+        elements /= axes->extent[chain->axis[k]];
     }
-    tiling->aligned_in = in % SECTOR == 0;
-    tiling->aligned_out = out % SECTOR == 0;
-    tiling->vectors = vectors % VECTOR == 0 && axes->in[column] == 1;
+    return 0;
+}
+
+/* How many elements of a tile adjoin in the output, or else in the input, but for gaps. */
+static uint64_t adjoining(const struct axes *axes, const struct division *division, uint64_t rows,
+                          uint64_t columns, bool output) {
+    const uint64_t step = output ? 1 : axes->in[axes->count - 1];
+    uint64_t found = 1;
+    for (unsigned position = axes->count; position-- > 0;) {
+        const unsigned axis = output ? axes->output[position] : position;
+        const uint64_t here = covered(axes, &division->rows, rows, axis) +
+                              covered(axes, &division->columns, columns, axis);
+        if (!here || (output ? axes->out : axes->in)[axis] != found * step)
+            break;
+        found *= here;
+        if (here < axes->extent[axis])
+            break;
+    }
+    return found;
 }
 
 /* The even part of `extent`, at most `most` if possible: a multiple of `unit`. */
 static uint64_t even_part(uint64_t extent, uint64_t most, uint64_t unit) {
     const uint64_t parts = ceil_div(extent, max_u64(most / unit * unit, unit));
     return ceil_div(ceil_div(extent, parts), unit) * unit;
-}
-
-/* Estimated time of a tile of these rows and columns, for an element, in 1/1024 of the time that a
- * copy needs. Sectors are read, or written, in parts at the ends of runs; a tile has its own cost.
- */
-static uint64_t cost_of(const struct wide_tiling *tiling, const struct division *division,
-                        uint64_t rows, uint64_t columns, uint64_t lead) {
-    const struct axes *axes = tiling->axes;
-    const uint64_t item = axes->item, all_rows = division->rows.extent;
-    const uint64_t all_columns = division->columns.extent;
-    const bool joins = columns == all_columns && axes->in[division->rows.axis[0]] == columns;
-    const uint64_t run = item * (joins ? columns * rows : min_u64(columns, tiling->run));
-    const uint64_t load =
-        512 * (run + (tiling->aligned_in ? 0 : SECTOR)) / run * (rows + lead) / rows;
-    uint64_t store = 512;
-    if (!division->whole && !lead && !tiling->aligned_out)
-        store += 512 * fixed(parts_cost) / (rows * item);
-    const uint64_t tiles = ceil_div(all_rows, rows) * ceil_div(all_columns, columns);
-    const uint64_t used = max_u64(all_rows * all_columns / tiles, 1) * item; /* bytes of a tile */
-    return load + store + 1024 * fixed(tile_cost) / used;
 }
 
 /* In shared memory: bytes of an entry of the table of rows, which one axis does not need; and the
@@ -129,16 +128,38 @@ static uint64_t pitch_of(uint64_t columns, uint64_t item) {
     return round_up(columns, item == VECTOR ? 2 : VECTOR / item);
 }
 
+/* Estimated time of a tile of these rows and columns, for an element, in 1/65536 of the time that a
+ * copy needs, and `bytes` of shared memory. Ends of runs of memory and of a tile's columns cost
+ * time, and so does a tile; tiles of many bytes leave fewer for others (TUNING.md T35). */
+static uint64_t cost_of(const struct wide_tiling *tiling, const struct division *division,
+                        uint64_t rows, uint64_t columns, uint64_t lead, uint64_t bytes) {
+    enum { COPY = 65536, ROOT = 256 };
+    const struct axes *axes = tiling->axes;
+    const uint64_t item = axes->item, all_rows = division->rows.extent;
+    const uint64_t all_columns = division->columns.extent;
+    const uint64_t in = item * adjoining(axes, division, rows, columns, false);
+    const uint64_t out = item * adjoining(axes, division, rows, columns, true);
+    uint64_t cost = COPY * fixed(run_cost) / in + lead * fixed(lead_cost) / rows;
+    if (!division->whole)
+        cost += COPY * fixed(run_cost) / (rows * item);
+    if (!tiling->aligned_out && !lead)
+        cost += COPY * fixed(parts_cost) / out;
+    const uint64_t tiles = ceil_div(all_rows, rows) * ceil_div(all_columns, columns);
+    const uint64_t used = max_u64(all_rows * all_columns / tiles, 1) * item; /* bytes of a tile */
+    const uint64_t begin = ROOT * fixed(tile_cost) / used;
+    return cost + begin * begin + (bytes - min_u64(bytes, fixed(wide_bytes))) / fixed(big_share);
+}
+
 /* Keeps a tile if it is cheaper than the best so far. */
 static void consider(struct wide_tiling *tiling, const struct division *division, uint64_t rows,
                      uint64_t columns, uint64_t lead) {
     const uint64_t item = tiling->axes->item, all = rows + lead;
-    if (all * ((pitch_of(columns, item) + 1) * item + entry_bytes(division)) > fixed(wide_most))
+    const uint64_t bytes = all * ((pitch_of(columns, item) + 1) * item + entry_bytes(division));
+    if (bytes > fixed(wide_most))
         return;
-    const uint64_t cost = cost_of(tiling, division, rows, columns, lead);
+    const uint64_t cost = cost_of(tiling, division, rows, columns, lead, bytes);
     if (cost < tiling->cost) {
         tiling->best = *division;
-        tiling->loads_vectors = tiling->vectors;
         tiling->tile_rows = rows, tiling->tile_columns = columns, tiling->lead = lead;
         tiling->cost = cost;
     }
@@ -149,39 +170,21 @@ static uint64_t repeats(uint64_t extent, uint64_t power) {
     return power / min_u64(extent & (~extent + 1), power);
 }
 
-/* Tries tiles of several shapes. */
-static void try_division(struct wide_tiling *tiling, const struct division *division) {
-    const struct axes *axes = tiling->axes;
-    const uint64_t item = axes->item, sector = SECTOR / item;
+/* Tries tiles of several shapes with about this many bytes. */
+static void try_tiles(struct wide_tiling *tiling, const struct division *division, uint64_t bytes) {
+    const uint64_t item = tiling->axes->item, sector = SECTOR / item;
     const uint64_t all_rows = division->rows.extent, all_columns = division->columns.extent;
-    if (!division->rows.count || !division->columns.count)
-        return;
-    find_alignment(tiling, division);
-    const uint64_t unit = tiling->vectors ? sector : 1; /* of columns */
-    /* Columns that adjoin in the input */
-    tiling->run = axes->extent[division->columns.axis[0]];
-    for (unsigned k = 1; k < division->columns.count; k++) {
-        if (axes->in[division->columns.axis[k]] != tiling->run)
-            break;
-        tiling->run *= axes->extent[division->columns.axis[k]];
-    }
-    const bool words = item == WORD && !tiling->vectors;
     if (division->whole) {
-        const uint64_t items =
-            min_u64(tiling->most, words ? fixed(words_bytes) : fixed(whole_bytes)) / item;
-        const uint64_t line = repeats(all_rows * item, CACHE_LINE);
-        const uint64_t columns =
-            even_part(all_columns, items / all_rows, line % unit ? line * unit : line);
+        const uint64_t unit = repeats(all_rows * item, CACHE_LINE);
+        const uint64_t columns = even_part(all_columns, bytes / item / all_rows, unit);
         if (all_rows * item >= (item == VECTOR ? SECTOR : fixed(whole_least)))
             consider(tiling, division, all_rows, min_u64(columns, all_columns), 0);
         return;
     }
-    for (uint64_t bytes = 128; bytes <= 512; bytes *= 2) {
-        const uint64_t columns = min_u64(even_part(all_columns, bytes / item, unit), all_columns);
-        /* Tiles of few columns are tall. */
+    for (uint64_t wide = 64; wide <= 512; wide += wide < 256 ? 64 : 128) {
+        const uint64_t columns = even_part(all_columns, max_u64(wide / item, 1), 1);
         const uint64_t most =
-            min_u64(tiling->most, words ? fixed(words_bytes) : fixed(wide_bytes)) /
-            ((pitch_of(columns, item) + 1) * item + entry_bytes(division));
+            bytes / ((pitch_of(columns, item) + 1) * item + entry_bytes(division));
         const uint64_t rows = even_part(all_rows, most, 2 * sector);
         consider(tiling, division, min_u64(rows, all_rows), columns, 0);
         if (rows < all_rows && !tiling->aligned_out)
@@ -190,13 +193,22 @@ static void try_division(struct wide_tiling *tiling, const struct division *divi
     }
 }
 
+static void try_division(struct wide_tiling *tiling, const struct division *division) {
+    if (!division->rows.count || !division->columns.count)
+        return;
+    tiling->aligned_out = is_aligned_out(tiling, division);
+    for (uint64_t bytes = fixed(tile_bytes); bytes <= 2 * fixed(tile_bytes);
+         bytes += fixed(tile_bytes) / 2)
+        try_tiles(tiling, division, min_u64(bytes, tiling->most));
+}
+
 static void find_tiles(struct wide_tiling *tiling) {
     const struct axes *axes = tiling->axes;
     const struct chain *output = &tiling->inside_output, *input = &tiling->inside_input;
     struct division division = {.whole = true, .rows = *output};
     tiling->cost = UINT64_MAX;
     append_until(&division.columns, axes, &tiling->columns_of_output, NULL,
-                 ceil_div(fixed(whole_bytes), output->extent * axes->item));
+                 ceil_div(2 * fixed(tile_bytes), output->extent * axes->item));
     try_division(tiling, &division);
     division.whole = false;
     /* Axes that adjoin on both sides are rows, or columns; or rows until those are long enough. */
@@ -230,14 +242,12 @@ static uint32_t magic(uint64_t n) { return n > 1 ? (uint32_t)((UINT32_MAX + n) /
 static void fill_plan(const struct wide_tiling *tiling, struct transpose_plan *plan) {
     const struct axes *axes = tiling->axes;
     const struct division *division = &tiling->best;
-    const bool vectors = tiling->loads_vectors;
     const uint64_t item = axes->item, vector = VECTOR / item, rows = tiling->tile_rows;
     const uint64_t columns = tiling->tile_columns, lead = tiling->lead;
     /* Lanes gather adjacent vectors of a column, which are an odd number of words apart; or 8 of 4
      * columns, whose banks are then those of 4 adjacent words each. */
-    const bool odd = division->whole && !vectors && vector > 1;
-    const uint64_t pitch = odd ? columns : pitch_of(columns, item);
-    const uint64_t pad = odd ? 1 : vector;
+    const bool odd = division->whole && vector > 1;
+    const uint64_t pitch = odd ? columns : pitch_of(columns, item), pad = odd ? 1 : vector;
     *plan = (struct transpose_plan){
         .shape = TRANSPOSE_WIDE,
         .items = axes->items,
@@ -246,8 +256,7 @@ static void fill_plan(const struct wide_tiling *tiling, struct transpose_plan *p
         .columns = division->columns.extent,
         .in_pitch = axes->in[division->rows.axis[0]],
         .out_pitch = axes->out[division->columns.axis[0]],
-        .loads = vectors ? TRANSPOSE_LOADS_VECTORS : TRANSPOSE_LOADS_CUT,
-        .load_magic = magic(columns / (vectors ? vector : 1)),
+        .load_magic = magic(columns),
         .store_magic = division->whole ? magic(rows) : 0,
         .table_bytes = (uint32_t)round_up((rows + lead) * entry_bytes(division), VECTOR),
         .tile_bytes =
@@ -274,7 +283,7 @@ static void fill_plan(const struct wide_tiling *tiling, struct transpose_plan *p
     list_axes(axes, &division->columns, &plan->run_axes, &next);
 }
 
-void ops_transpose_wide(const struct axes *axes, const uint64_t *arrays, unsigned multiprocessors,
+bool ops_transpose_wide(const struct axes *axes, const uint64_t *arrays, unsigned multiprocessors,
                         struct transpose_plan *plan) {
     const uint64_t share = axes->items * axes->item / (multiprocessors * fixed(wide_blocks));
     struct wide_tiling tiling = {.axes = axes,
@@ -283,6 +292,7 @@ void ops_transpose_wide(const struct axes *axes, const uint64_t *arrays, unsigne
     list_chains(&tiling);
     find_tiles(&tiling);
     fill_plan(&tiling, plan);
+    return tiling.cost < fixed(wide_cost) || (axes->item > WORD && tiling.most < fixed(tile_bytes));
 }
 
 /* --- elements of 1 and 2 bytes */

@@ -61,24 +61,28 @@ template <class T> struct wide_tile {
         return row * plan.tile_pitch + row / ITEMS * plan.pad + at;
     }
 
-    // Loads the rows by words: elements, or vectors of columns.
-    template <class Word> __device__ void load(const T *in) const {
-        constexpr unsigned WIDE = sizeof(Word) / sizeof(T);
-        const unsigned parts = columns / WIDE;
-        const run_walk thread(parts, columns == plan.tile_columns ? plan.load_magic : 0);
-        const unsigned step = parts > TILES_BLOCK ? 1 : thread.run_step;
-        const uint64 pitch = has_table() ? 0 : row_axes->in;
-        if (thread.run >= step) // these threads have no place
+    // Loads the elements, a thread those of a vector's rows at once: these are faster than vectors
+    // (TUNING.md T35). With a `Table` it tells where rows begin.
+    template <bool Table> __device__ void load(const T *in) const {
+        const run_walk thread(columns, columns == plan.tile_columns ? plan.load_magic : 0);
+        const unsigned step = (columns > TILES_BLOCK ? 1 : thread.run_step) * ITEMS;
+        const unsigned begin = first + thread.run * ITEMS;
+        const uint64 pitch = Table ? 0 : row_axes->in;
+        if (thread.run * ITEMS >= step) // these threads have no place
             return;
-        in += (row - plan.lead) * pitch;
+        in += (row - plan.lead + begin) * pitch;
 #pragma unroll 1
-        for (unsigned part = thread.part; part < parts; part += TILES_BLOCK) {
-            unsigned k = first + thread.run;
-            const T *from = in + (column_in(part * WIDE) + k * pitch);
-#pragma unroll 4
-            for (; k < end; k += step, from += step * pitch)
-                copy_async(reinterpret_cast<Word *>(items + slot(k, part * WIDE)),
-                           reinterpret_cast<const Word *>(from + (has_table() ? row_from[k] : 0)));
+        for (unsigned at = thread.part; at < columns; at += TILES_BLOCK) {
+            const T *from = in + column_in(at);
+#pragma unroll(4 / ITEMS)
+            for (unsigned k = begin; k < end; k += step, from += step * pitch) {
+                T *to = items + slot(k, at);
+#pragma unroll
+                for (unsigned j = 0; j < ITEMS; j++)
+                    if (j == 0 || k + j < end)
+                        copy_async(to + j * plan.tile_pitch,
+                                   from + (Table ? row_from[k + j] : j * pitch));
+            }
         }
     }
 
@@ -117,17 +121,26 @@ template <class T> struct wide_tile {
             T *to = out + column_out(at);
             const unsigned phase = static_cast<unsigned>(reinterpret_cast<uint64>(to)) %
                                    (lead ? 32 : 16) / unsigned(sizeof(T));
-            // Rows are counted from one vector before the tile's first.
+            // Rows are counted from one vector before the tile's first; `turn` of a vector's are
+            // before a pad.
             const unsigned shift = ITEMS + lead - phase, begin = lead ? shift : ITEMS;
             const unsigned low = begin > first + ITEMS ? begin : first + ITEMS;
             const unsigned high = least(end + ITEMS, begin + plan.tile_rows);
             to -= static_cast<int>(ITEMS + lead);
-            for (unsigned k = shift + lane % 8 * ITEMS; k < high; k += 8 * ITEMS) {
+            const unsigned vector = ITEMS * plan.tile_pitch + plan.pad,
+                           turn = ITEMS - shift % ITEMS;
+            unsigned k = shift + lane % 8 * ITEMS, slots[ITEMS]; // in bytes, after the first
+#pragma unroll
+            for (unsigned j = 0; j < ITEMS; j++)
+                slots[j] = (j * plan.tile_pitch + (j < turn ? 0 : plan.pad)) * unsigned(sizeof(T));
+            unsigned from = (slot(k, at) - vector) * unsigned(sizeof(T));
+            for (; k < high; k += 8 * ITEMS, from += 8 * vector * unsigned(sizeof(T))) {
                 if (k >= low && k + ITEMS <= high) {
                     vec<T> found;
 #pragma unroll
                     for (unsigned j = 0; j < ITEMS; j++)
-                        found.items[j] = items[slot(k + j - ITEMS, at)];
+                        found.items[j] = *reinterpret_cast<const T *>(
+                            reinterpret_cast<const char *>(items) + (from + slots[j]));
                     store_vector(reinterpret_cast<uint4 *>(to + k), found.all);
                 } else {
 #pragma unroll 1
@@ -145,10 +158,10 @@ __device__ void move_wide_tile(const T *in, T *out, const transpose_plan &plan,
                                const tile_corner &corner) {
     const wide_tile<T> tile(plan, corner);
     tile.fill_table();
-    if (plan.loads == TRANSPOSE_LOADS_VECTORS)
-        tile.template load<uint4>(in + corner.in);
+    if (tile.has_table())
+        tile.template load<true>(in + corner.in);
     else
-        tile.template load<T>(in + corner.in);
+        tile.template load<false>(in + corner.in);
     wait_for_copies();
     __syncthreads();
     if (plan.whole)
