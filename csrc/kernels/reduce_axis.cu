@@ -68,11 +68,11 @@ namespace axis {
 
 // Accumulates this thread's vectors in `mine`: `step` bytes apart, every apart-th of `left`.
 // AT_ONCE of them are in flight before the first is waited for, also in the last round, where
-// missing vectors are identities.
+// missing vectors are identities; half as many if they are shifted, as each is read from two.
 template <unsigned AT_ONCE, class Op, class In, class Mine, class Step, class Items>
 __device__ void add_vectors(const Op &op, Mine &mine, const In *first, Step step, int left,
                             unsigned apart, bool streamed, const Items &which,
-                            uint32_t position = 0) {
+                            uint32_t position = 0, bool shifted = false) {
     constexpr unsigned FEW = AT_ONCE > 4 ? AT_ONCE / 2 : AT_ONCE;
     const unsigned char *at = reinterpret_cast<const unsigned char *>(first);
     const auto from = [&](unsigned k) {
@@ -80,12 +80,15 @@ __device__ void add_vectors(const Op &op, Mine &mine, const In *first, Step step
     };
     const auto is_there = [&](unsigned k) { return left > int(k * apart); };
     const uint4 absent = neutral_items<In>(op).vector();
+    const unsigned vectors = shifted ? AT_ONCE / 2 : AT_ONCE;
 #pragma unroll 1
-    for (; left > 0; position += AT_ONCE) {
+    for (; left > 0; position += vectors) {
         vec<In> loaded[AT_ONCE];
         if constexpr (sizeof step == 4) // multiples are recomputed as cheaply as kept
             step = opaque_copy(step);
-        if (left > int((AT_ONCE - 1) * apart))
+        if (shifted)
+            load_shifted(loaded, absent, is_there, from);
+        else if (left > int((AT_ONCE - 1) * apart))
             load_every(loaded, streamed, from);
         else if (FEW == AT_ONCE || left > int(FEW * apart))
             load_some(loaded, streamed, absent, is_there, from);
@@ -97,9 +100,10 @@ __device__ void add_vectors(const Op &op, Mine &mine, const In *first, Step step
                 loaded[k].words = k < FEW ? few[k].words : absent;
         }
         which.pick(loaded);
-        mine.template add<false>(op, loaded, position, apart, unsigned(left));
-        at += int64(step) * AT_ONCE;
-        left -= int(AT_ONCE * apart);
+        const int some = int(vectors * apart);
+        mine.template add<false>(op, loaded, position, apart, unsigned(left < some ? left : some));
+        at += int64(step) * vectors;
+        left -= some;
     }
 }
 // Line `number`: a row, or a chunk of one; `every` is the step between its elements.
@@ -173,10 +177,7 @@ __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
     });
     if (x == 0 && there) {
         const auto value = Row::whole(op, part, row);
-        if (w.partials)
-            store_partial(op, w, number, value);
-        else
-            storing<Op>::store(op, w, out, number, value);
+        store_result(op, w, out, number, value);
     }
     const unsigned splits = unsigned(w.splits);
     const uint64 o = blockIdx.x / splits; // if a block has one chunk
@@ -185,109 +186,6 @@ __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
     const auto value = block_value(op, join_chunks<1>(op, w, o * splits, 1, threadIdx.x, BLOCK));
     if (threadIdx.x == 0)
         storing<Op>::store(op, w, out, o, value);
-}
-
-// A slab of `narrow`: whole vectors lie between its first `before` elements and the last, which
-// begin at `tail`.
-template <class In> struct slab_of {
-    const In *items;
-    unsigned before, vectors, tail;
-    __device__ slab_of(const In *in, uint64 number, unsigned size) : items(in + number * size) {
-        constexpr unsigned count = vec<In>::count;
-        before = -unsigned(reinterpret_cast<uint64>(items) / sizeof(In)) % count;
-        vectors = (size - before) / count;
-        tail = before + vectors * count;
-    }
-};
-
-// Contiguous slabs of few inner elements: `group` threads take a slab; their number makes each
-// thread's vectors hold the same inner elements. Then `helpers` lanes join the parts of a result:
-// part k belongs to inner element i + k * inner of those that the threads read at once.
-template <class Op, class In>
-__device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
-    using Acc = typename Op::Acc;
-    using Mine = lanes<Op, In, vec<In>::count>;
-    using Part = typename Mine::Part;
-    constexpr unsigned count = vec<In>::count;
-    constexpr unsigned ROW = BLOCK + 1; // lanes that read parts of several results: other banks
-    const unsigned side = unsigned(w.group), inner = unsigned(w.inner), slabs = BLOCK / side,
-                   size = unsigned(w.reduced) * inner;
-    const unsigned reciprocal = (0xffff + side) / side; // in 2^-16: exact for indices up to BLOCK
-    const unsigned own = threadIdx.x * reciprocal >> 16, x = threadIdx.x - own * side;
-    const uint64 first = uint64(blockIdx.x) * slabs;
-    Mine mine(op);
-    if (own < slabs && first + own < w.outer) {
-        const slab_of<In> slab(in, first + own, size);
-        add_vectors<4>(op, mine, slab.items + slab.before + x * count, side * 16,
-                       int(slab.vectors - x), side, w.streamed, every_item<In>());
-    }
-    Part *shared = shared_memory<Part>();
-#pragma unroll
-    for (unsigned i = 0; i < count; i++)
-        shared[i * ROW + threadIdx.x] = mine.part(i);
-    __syncthreads();
-    const unsigned results = slabs * inner, parts = side * count / inner;
-    unsigned helpers = 1;
-    while (2 * helpers <= parts && 2 * helpers * results <= BLOCK && helpers < 32)
-        helpers *= 2;
-    const unsigned lane = threadIdx.x & (helpers - 1), shift = log2_of(helpers);
-#pragma unroll 1
-    for (unsigned base = 0; base < results; base += BLOCK >> shift) {
-        const unsigned result = base + (threadIdx.x >> shift), number = result / inner,
-                       i = result - number * inner;
-        const bool there = number < slabs && first + number < w.outer;
-        Acc value = op.identity();
-        if (there) {
-            const slab_of<In> slab(in, first + number, size);
-            // Every helpers-th element of this result before element `end`.
-            const auto add_alone = [&](unsigned at, unsigned end) {
-#pragma unroll 1
-                for (at += lane * inner; at < end; at += helpers * inner)
-                    value = op.apply(value, op.load(slab.items[at], int64(at / inner)));
-            };
-            const auto next = [&](unsigned at) { return at + (inner - at % inner + i) % inner; };
-            const unsigned begin = slab.before ? next(slab.before) : i;
-            const unsigned row = slab.before ? begin / inner : 0;
-#pragma unroll 1
-            for (unsigned k = lane; k < parts; k += helpers) {
-                const unsigned item = begin - slab.before + k * inner;
-                const Part part = shared[item % count * ROW + number * side + item / count];
-                value = op.apply(value, Mine::whole(op, part, {int64(row + k), int64(parts)}));
-            }
-            if (slab.before)
-                add_alone(i, slab.before);
-            if (slab.tail < size)
-                add_alone(next(slab.tail), size);
-        }
-        value = group_value(op, value, helpers);
-        if (lane == 0 && there)
-            storing<Op>::store(op, w, out, first * inner + result, value);
-    }
-}
-
-// As add_vectors, for columns whose first and last vectors may lie partly outside the array, from
-// `begin` to `end`.
-template <unsigned AT_ONCE, class Op, class In, class Mine>
-__device__ void add_unaligned(const Op &op, Mine &mine, const In *at, int64 step, int left,
-                              unsigned apart, bool streamed, uint64 begin, uint64 end) {
-    const uint64 address = reinterpret_cast<uint64>(at);
-    const int rows = (left + int(apart) - 1) / int(apart);
-    const bool from_before = rows > 0 && address<begin, to_behind = rows> from_before &&
-                             address + uint64((rows - 1) * step) + 16 > end;
-    const auto add_part = [&](int row) {
-        const auto *from = reinterpret_cast<const In *>(address + uint64(row * step));
-        const vec<In> one[1] = {part_of_vector(from, begin, end)};
-        mine.template add<true>(op, one, uint32_t(row), 1, 1);
-    };
-#pragma unroll 1
-    for (int turn = 0; turn < 3; turn++) // in the order of the rows
-        if (turn == 1)
-            add_vectors<AT_ONCE>(op, mine,
-                                 reinterpret_cast<const In *>(address + uint64(from_before * step)),
-                                 step, left - int(from_before + to_behind) * int(apart), apart,
-                                 streamed, every_item<In>(), uint32_t(from_before));
-        else if (turn ? to_behind : from_before)
-            add_part(turn ? rows - 1 : 0);
 }
 
 // Reduces a block's results, each of `parts` parts: get(result, helper, helpers) joins every
@@ -321,6 +219,155 @@ __device__ void combine_parts(const Op &op, unsigned results, unsigned parts, co
     }
 }
 
+// Stores results of outer index o from inner index `begin` on: their chunks' partial results are
+// joined by the last block. Not inlined, as two shapes do so at their ends.
+template <class Op>
+__device__ __noinline__ void join_results(settings s, void *out, void *partials,
+                                          int64 *partial_index, uint64 finish, float64 divisor,
+                                          unsigned splits, uint64 inner, uint64 o, uint64 begin,
+                                          unsigned results) {
+    const Op op = {{s}};
+    work w = {};
+    w.partials = partials;
+    w.partial_index = partial_index;
+    w.finish = finish;
+    w.divisor = divisor;
+    w.splits = splits;
+    const uint64 chunks = o * splits * inner + begin;
+    combine_parts(
+        op, results, splits,
+        [&](unsigned result, unsigned part, unsigned apart) {
+            return join_chunks<8>(op, w, chunks + result, inner, part, apart);
+        },
+        [&](unsigned result, typename Op::Acc value) {
+            storing<Op>::store(op, w, out, o * inner + begin + result, value);
+        });
+}
+
+// The same by the last block of these results, if blocks count them on ticket `number`.
+template <class Op>
+__device__ void join_by_last(const work &w, void *out, uint64 number, uint64 o, uint64 begin,
+                             unsigned results) {
+    const unsigned splits = unsigned(w.splits);
+    if (w.tickets && ends_last(w.tickets + number, splits))
+        join_results<Op>(w.s, out, w.partials, w.partial_index, w.finish, w.divisor, splits,
+                         w.inner, o, begin, results);
+}
+
+// A slab of `narrow`, or a chunk of one, from row `first` on: whole vectors lie between its first
+// `before` elements and the last, which begin at `tail`.
+template <class In> struct slab_of {
+    const In *items;
+    uint64 first;
+    unsigned size, before, vectors, tail;
+    __device__ slab_of(const In *in, const work &w, uint64 number) {
+        constexpr unsigned count = vec<In>::count;
+        const uint64 o = w.splits == 1 ? number : quotient(number, w.splits);
+        first = (number - o * w.splits) * w.chunk;
+        items = in + (o * w.reduced + first) * w.inner;
+        const uint64 rest = w.reduced - first;
+        size = unsigned(rest < w.chunk ? rest : w.chunk) * unsigned(w.inner);
+        before = -unsigned(reinterpret_cast<uint64>(items) / sizeof(In)) % count;
+        vectors = (size - before) / count;
+        tail = before + vectors * count;
+    }
+};
+
+// Contiguous slabs of few inner elements: `group` threads take a slab; their number makes each
+// thread's vectors hold the same inner elements. Then `helpers` lanes join the parts of a result:
+// part k belongs to inner element i + k * inner of those that the threads read at once.
+template <class Op, class In>
+__device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
+    using Mine = lanes<Op, In, vec<In>::count>;
+    using Part = typename Mine::Part;
+    constexpr unsigned count = vec<In>::count;
+    constexpr unsigned ROW = BLOCK + 1; // lanes that read parts of several results: other banks
+    const unsigned side = unsigned(w.group), inner = unsigned(w.inner), slabs = BLOCK / side;
+    const unsigned reciprocal = (0xffff + side) / side; // in 2^-16: exact for indices up to BLOCK
+    const unsigned own = threadIdx.x * reciprocal >> 16, x = threadIdx.x - own * side;
+    const uint64 first = uint64(blockIdx.x) * slabs, end = w.outer * w.splits;
+    Mine mine(op);
+    if (own < slabs && first + own < end) {
+        const slab_of<In> slab(in, w, first + own);
+        add_vectors<4>(op, mine, slab.items + slab.before + x * count, side * 16,
+                       int(slab.vectors - x), side, w.streamed, every_item<In>());
+    }
+    Part *shared = shared_memory<Part>();
+#pragma unroll
+    for (unsigned i = 0; i < count; i++)
+        shared[i * ROW + threadIdx.x] = mine.part(i);
+    __syncthreads();
+    const unsigned results = slabs * inner, parts = side * count / inner;
+    unsigned helpers = 1;
+    while (2 * helpers <= parts && 2 * helpers * results <= BLOCK && helpers < 32)
+        helpers *= 2;
+    const unsigned lane = threadIdx.x & (helpers - 1), shift = log2_of(helpers);
+#pragma unroll 1
+    for (unsigned base = 0; base < results; base += BLOCK >> shift) {
+        const unsigned result = base + (threadIdx.x >> shift), number = result / inner,
+                       i = result - number * inner;
+        const bool there = number < slabs && first + number < end;
+        typename Op::Acc value = op.identity();
+        if (there) {
+            const slab_of<In> slab(in, w, first + number);
+            // Every helpers-th element of this result before element `end`.
+            const auto add_alone = [&](unsigned at, unsigned end) {
+#pragma unroll 1
+                for (at += lane * inner; at < end; at += helpers * inner)
+                    value = op.apply(value, op.load(slab.items[at], slab.first + at / inner));
+            };
+            const auto next = [&](unsigned at) { return at + (inner - at % inner + i) % inner; };
+            const unsigned begin = slab.before ? next(slab.before) : i;
+            const uint64 row = slab.first + (slab.before ? begin / inner : 0);
+#pragma unroll 1
+            for (unsigned k = lane; k < parts; k += helpers) {
+                const unsigned item = begin - slab.before + k * inner;
+                const Part part = shared[item % count * ROW + number * side + item / count];
+                value = op.apply(value, Mine::whole(op, part, {int64(row + k), int64(parts)}));
+            }
+            if (slab.before)
+                add_alone(i, slab.before);
+            if (slab.tail < slab.size)
+                add_alone(next(slab.tail), slab.size);
+        }
+        value = group_value(op, value, helpers);
+        if (lane == 0 && there)
+            store_result(op, w, out, first * inner + result, value);
+    }
+    const uint64 o = blockIdx.x / unsigned(w.splits); // if a block has one chunk
+    join_by_last<Op>(w, out, o, o, 0, inner);
+}
+
+// As add_vectors, for columns whose first and last vectors may lie partly outside the array, from
+// `begin` to `end`.
+template <unsigned AT_ONCE, class Op, class In, class Mine>
+__device__ void add_unaligned(const Op &op, Mine &mine, const In *at, int64 step, int left,
+                              unsigned apart, bool streamed, uint64 begin, uint64 end,
+                              bool shifted) {
+    const uint64 address = reinterpret_cast<uint64>(at);
+    const int rows = (left + int(apart) - 1) / int(apart);
+    uint64 low = address,
+           high = address + uint64((rows - 1) * step) + 16; // bounds of the bytes that it loads
+    if (shifted)
+        low = low / 16 * 16, high = (high + 15) / 16 * 16;
+    const bool from_before = rows > 0 && low < begin;
+    const bool to_behind = rows > int(from_before) && high > end;
+    const auto add_part = [&](int row) {
+        const auto *from = reinterpret_cast<const In *>(address + uint64(row * step));
+        const vec<In> one[1] = {part_of_vector(from, begin, end)};
+        mine.template add<true>(op, one, uint32_t(row), 1, 1);
+    };
+#pragma unroll 1
+    for (int turn = 0; turn < 3; turn++) // in the order of the rows
+        if (turn == 1)
+            add_vectors<AT_ONCE>(op, mine,
+                                 reinterpret_cast<const In *>(address + uint64(from_before * step)),
+                                 step, left - int(from_before + to_behind) * int(apart), apart,
+                                 streamed, every_item<In>(), uint32_t(from_before), shifted);
+        else if (turn ? to_behind : from_before)
+            add_part(turn ? rows - 1 : 0);
+}
+
 // Stores a thread's columns, if it is there; false where storing::store_all() does not apply.
 template <class In, class Op, class Mine>
 __device__ bool store_lanes(const Op &op, const Mine &mine, const work &w, void *out, uint64 at,
@@ -343,7 +390,8 @@ __device__ bool store_lanes(const Op &op, const Mine &mine, const work &w, void 
 // the next rows of the same columns. At the end all threads take results, so that adjacent threads
 // store adjacent ones. Rows may begin anywhere: a row's vectors then begin up to a vector before
 // the block's first column, `phase_of` elements, which is the same for all rows of a thread.
-// Columns may be `every` elements apart; those between them are ignored at the end.
+// Columns may be `every` elements apart; those between them are ignored at the end. Else, for few
+// rows (AXIS_SHIFTED), a thread shifts its vectors so that they begin at its columns.
 template <class Op, class In>
 __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     using Acc = typename Op::Acc;
@@ -357,7 +405,8 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     const unsigned above = blockIdx.x < tiles ? 0 : blockIdx.x / tiles,
                    tile = blockIdx.x - above * tiles;
     const unsigned o = splits == 1 ? above : above / splits, split = above - o * splits;
-    const bool aligned = w.shape == AXIS_VECTORS;
+    const bool shifted = sizeof(In) <= AXIS_SHIFTED_ITEM && w.shape == AXIS_SHIFTED,
+               aligned = w.shape == AXIS_VECTORS || shifted;
     const unsigned every = aligned ? 1 : unsigned(w.inner_axes.stride);
     const uint64 begin = uint64(tile) * w.group, rest = w.inner - begin, first = split * w.chunk,
                  n = w.reduced - first < w.chunk ? w.reduced - first : w.chunk;
@@ -380,20 +429,21 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
         return (y * COUNT + i) * wide + (at < wide ? at : at - wide);
     };
     // Whether a thread has all of its columns, and can store vectors.
-    const bool whole_vectors =
-        high == 1 && aligned && !w.partials && reinterpret_cast<uint64>(out) % 16 == 0;
+    const bool whole_vectors = high == 1 && aligned && !w.partials && results % COUNT == 0 &&
+                               (o == 0 || w.inner % COUNT == 0) &&
+                               reinterpret_cast<uint64>(out) % 16 == 0;
     Mine mine(op);
     const int64 bytes = high * w.stride * int64(sizeof(In));
     constexpr bool few = sizeof(In) <= 4 && sizeof(Mine) <= (has_index<Op> ? 32 : 16); // registers
     uint64 lowest = 0, highest = ~uint64(0);
-    if (!aligned) {
+    if (!aligned || shifted) {
         const int64 end = w.outer_axes.offset(w.outer - 1) + int64(w.reduced - 1) * w.stride +
                           int64((w.inner - 1) * every) + 1;
         lowest = reinterpret_cast<uint64>(in);
         highest = reinterpret_cast<uint64>(in + end);
     }
     add_unaligned<few ? 8 : 4>(op, mine, rows + from, bytes, left, high, w.streamed, lowest,
-                               highest);
+                               highest, shifted);
     if (whole_vectors &&
         store_lanes<In>(op, mine, w, out, above * w.inner + column, int64(first), left > 0))
         return; // the whole block
@@ -430,24 +480,10 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
             return value;
         };
         combine_parts(one, results, parts, join_rows, [&](unsigned result, Acc value) {
-            const uint64 at = above * w.inner + begin + result;
-            if (w.partials)
-                store_partial(op, w, at, value);
-            else
-                storing<Op>::store(op, w, out, at, value);
+            store_result(op, w, out, above * w.inner + begin + result, value);
         });
     });
-    if (!w.tickets || !ends_last(w.tickets + o * tiles + tile, splits))
-        return;
-    const uint64 chunks = uint64(o) * splits * w.inner + begin;
-    combine_parts(
-        op, results, splits,
-        [&](unsigned result, unsigned part, unsigned apart) {
-            return join_chunks<8>(op, w, chunks + result, w.inner, part, apart);
-        },
-        [&](unsigned result, Acc value) {
-            storing<Op>::store(op, w, out, o * w.inner + begin + result, value);
-        });
+    join_by_last<Op>(w, out, uint64(o) * tiles + tile, o, begin, results);
 }
 
 template <class Op, class In> __device__ void reduce_axis(const In *in, void *out, const work &w) {
@@ -481,6 +517,7 @@ template <class Op, class In> __device__ void reduce_axis(const In *in, void *ou
         break;
     case AXIS_VECTORS:
     case AXIS_UNALIGNED:
+    case AXIS_SHIFTED:
         columns(op, in, out, w);
         break;
     case AXIS_GATHER:

@@ -9,6 +9,7 @@ enum {
     AXIS_WORD_ROWS = 8,       /* the same for a thread, for rows of one word */
     AXIS_STRIDED_ITEM = 8,    /* bytes: strided elements wider than this are read one by one */
     AXIS_STRIDED_INDEXED = 4, /* the same for argmin */
+    AXIS_SHIFTED_ITEM = 2,    /* bytes: rows of wider elements are not shifted */
     AXIS_VECTOR_SHARED = 64,  /* bytes of shared memory a thread, for columns by vectors */
     AXIS_ITEM_SHARED = 16,    /* the same where elements are loaded one by one */
     AXIS_CHUNK = 1 << 30,     /* elements of a row that a block reduces, at most: fits 32 bits */
@@ -25,7 +26,8 @@ enum {
 
 /* Small slabs through shared memory; rows of 2, 4 or 8 bytes, or of one element; rows of three
  * elements; rows of a few vectors; longer rows; the same with every second or third element; slabs
- * of few inner elements; columns by vectors; the same unaligned; all others, element by element. */
+ * of few inner elements; columns by vectors; the same unaligned, and shifted; all others, element
+ * by element. */
 enum axis_shape {
     AXIS_STAGED,
     AXIS_WORDS,
@@ -36,6 +38,7 @@ enum axis_shape {
     AXIS_STRIDED,
     AXIS_VECTORS,
     AXIS_UNALIGNED,
+    AXIS_SHIFTED,
     AXIS_GATHER
 };
 

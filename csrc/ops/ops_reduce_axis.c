@@ -63,13 +63,16 @@ struct task {
 #define fixed(name) ops_fixed(reduce_axis, name)
 #define tuned(task, name) ops_tuned((task)->choice, OPS_TUNING_reduce_axis_##name)
 
-static uint64_t gcd(uint64_t a, uint64_t b) {
-    while (b) {
-        const uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
+static uint64_t multiprocessors(const struct ops_queue *queue) {
+    return (uint64_t)queue->info.multiprocessors;
+}
+
+static uint64_t cache_bytes(const struct ops_queue *queue) {
+    return queue->info.cache_bytes ? queue->info.cache_bytes : USUAL_CACHE;
+}
+
+static uint64_t array_bytes(const struct task *task) {
+    return task->numbers[OUTER] * task->numbers[REDUCED] * task->numbers[INNER] * task->item;
 }
 
 /* Bytes of a value in shared memory. */
@@ -80,22 +83,6 @@ static size_t value_size(const struct task *task) {
 /* Whether it sums or counts bytes. */
 static bool adds_bytes(const struct task *task) {
     return task->item == 1 && dtype_size(task->raw) > 1;
-}
-
-static uint64_t multiprocessors(const struct ops_queue *queue) {
-    return (uint64_t)queue->info.multiprocessors;
-}
-
-static uint64_t cache_bytes(const struct ops_queue *queue) {
-    return queue->info.cache_bytes ? queue->info.cache_bytes : USUAL_CACHE;
-}
-
-/* Bytes that memory delivers to a multiprocessor in 1,000 cycles. */
-static uint64_t memory_rate(const struct ops_queue *queue) {
-    const struct device_info *info = &queue->info;
-    const uint64_t all = multiprocessors(queue) * (uint64_t)info->clock_khz;
-    const uint64_t peak = all ? info->memory_rate / all : 0;
-    return peak ? peak : 1000 * fixed(memory_bytes);
 }
 
 /* Whether a block may have this much shared memory: the oldest simulated GPUs have 16 KiB. */
@@ -111,19 +98,20 @@ static bool without_gaps(const uint64_t *n) {
            (n[OUTER] == 1 || n[OUTER_STRIDE] == n[REDUCED] * n[INNER]);
 }
 
-static uint64_t array_bytes(const struct task *task) {
-    return task->numbers[OUTER] * task->numbers[REDUCED] * task->numbers[INNER] * task->item;
+/* Results that a block has at the end. */
+static uint64_t results_of_a_block(const struct task *task) {
+    const uint64_t shape = task->shape;
+    return shape == AXIS_ROWS || shape == AXIS_STRIDED ? 1
+           : shape == AXIS_GATHER                      ? BLOCK / task->group * task->wide
+           : shape == AXIS_NARROW                      ? task->numbers[INNER]
+                                                       : task->group;
 }
 
 /* Whether the last blocks combine the chunks' results themselves, because they are too few to repay
  * a launch. */
 static bool combines_itself(const struct task *task) {
-    const bool row = task->shape == AXIS_ROWS || task->shape == AXIS_STRIDED,
-               gathers = task->shape == AXIS_GATHER;
-    const uint64_t of_a_block = row ? 1 : gathers ? BLOCK / task->group * task->wide : task->group;
-    const uint64_t groups =
-        gathers ? task->blocks / task->splits : task->numbers[OUTER] * (row ? 1 : task->tiles);
-    return groups <= OPS_TICKETS && task->splits * of_a_block <= fixed(combined);
+    return task->blocks / task->splits <= OPS_TICKETS &&
+           task->splits * results_of_a_block(task) <= fixed(combined);
 }
 
 /* --- strategies: each plans a launch and what a thread does in it; false: it cannot serve */
@@ -148,7 +136,7 @@ static void split(const struct ops_queue *queue, struct task *task, uint64_t blo
         splits = max_u64(splits, ceil_div(reduced, chunk_unit * (AXIS_POSITIONS / 4) / apart));
     if (adds_bytes(task)) /* 32-bit sums: columns whose rows overlap can be that long */
         splits = max_u64(splits, ceil_div(reduced, chunk_unit * AXIS_BYTE_VECTORS));
-    task->chunk = ceil_div(ceil_div(reduced, splits), chunk_unit) * chunk_unit;
+    task->chunk = round_up(ceil_div(reduced, splits), chunk_unit);
     task->splits = ceil_div(reduced, task->chunk);
     task->blocks = blocks * task->splits;
 }
@@ -203,13 +191,13 @@ static bool plan_words(const struct ops_queue *queue, struct task *task) {
     task->shape = AXIS_WORDS;
     task->wide = bytes;
     task->blocks = ceil_div(n[OUTER] * n[INNER], AXIS_WORD_ROWS * BLOCK);
-    return plans(task, AXIS_WORD_ROWS, AXIS_WORD_ROWS * n[REDUCED]);
+    const uint64_t loads = n[REDUCED] == 1 ? 20 : AXIS_WORD_ROWS; /* in two rounds, or in one */
+    return plans(task, loads, AXIS_WORD_ROWS * n[REDUCED]);
 }
 
 /* Rows of three elements, contiguous, the first at a vector. */
 static bool plan_triples(const struct ops_queue *queue, struct task *task) {
-    const uint64_t item = task->item;
-    const uint64_t *n = task->numbers, rows = VECTOR / item; /* a thread's */
+    const uint64_t *n = task->numbers, item = task->item, rows = VECTOR / item; /* a thread's */
     const size_t part = !task->argmin ? value_size(task) : item <= 2 ? 4 : 2 * item;
     task->shared_bytes = BLOCK * (rows + 1) * part;
     if (!task->dense || n[INNER] > 1 || n[REDUCED] != 3 || task->in % VECTOR != 0 ||
@@ -237,32 +225,33 @@ static bool plan_groups(const struct ops_queue *queue, struct task *task) {
     return plans(task, AXIS_GROUP_ROWS, AXIS_GROUP_ROWS * count);
 }
 
-/* Slabs of few inner elements, contiguous, by part of a block each. `unit` threads have the same
- * inner elements in all their vectors. */
+/* Slabs of few inner elements, contiguous, by part of a block each, or chunks of them by a block.
+ * `unit` threads have the same inner elements in all their vectors. */
 static bool plan_narrow(const struct ops_queue *queue, struct task *task) {
     const uint64_t *n = task->numbers, item = task->item, count = VECTOR / item;
     const uint64_t inner = n[INNER] * item, unit = n[INNER] / gcd(n[INNER], count);
-    const uint64_t vectors =
-        max_u64(n[REDUCED] * inner / VECTOR, 1) - 1; /* whole ones, at any alignment */
+    const uint64_t side = fixed(narrow_side) << task->variant, slabs = BLOCK / side;
+    task->shape = AXIS_NARROW;
     task->shared_bytes = (BLOCK + 1) * AXIS_VECTOR_SHARED;
     if (n[INNER] == 1 || inner > fixed(narrow_most) || !task->dense || task->partial ||
-        vectors / BLOCK >= AXIS_POSITIONS / 4 || !has_shared(queue, task->shared_bytes))
+        unit > side || !has_shared(queue, task->shared_bytes))
         return false;
-    const uint64_t side = fixed(narrow_side) << task->variant;
-    if (unit > side || side > vectors)
-        return false;
-    const uint64_t slabs = BLOCK / side;
-    task->shape = AXIS_NARROW;
-    task->group = side / unit * unit;
     task->blocks = ceil_div(n[OUTER], slabs);
+    if (slabs == 1)
+        split(queue, task, n[OUTER], ceil_div(BLOCK * IN_FLIGHT * count, n[INNER]), count);
+    const uint64_t vectors = max_u64(min_u64(task->chunk, n[REDUCED]) * inner / VECTOR, 1) - 1;
+    if (vectors / side >= AXIS_POSITIONS / 4 || side > vectors ||
+        (task->splits > 1 && !combines_itself(task)))
+        return false;
+    task->group = side / unit * unit;
+    task->joins = max_u64(count, task->group * count / n[INNER] / WARP);
     const uint64_t loads = ceil_div(vectors + 1, task->group);
     return plans(task, loads, (loads + 1) * count);
 }
 
 /* Whether vectors along the axis hold only elements of one row, or every second or third. */
 static bool is_row(const struct task *task) {
-    const uint64_t *n = task->numbers;
-    const uint64_t item = task->item;
+    const uint64_t *n = task->numbers, item = task->item;
     if (n[INNER] > 1)
         return false;
     return n[REDUCED] == 1 || n[STRIDE] == 1 ||
@@ -277,12 +266,10 @@ static bool plan_rows(const struct ops_queue *queue, struct task *task, uint64_t
         return false;
     task->shape = apart > 1 ? AXIS_STRIDED : AXIS_ROWS;
     task->group = group;
-    split(queue, task, n[OUTER], ceil_div(BLOCK * IN_FLIGHT * count, apart), BLOCK * count);
-    if (group < BLOCK) {
-        task->splits = 1;
-        task->chunk = n[REDUCED];
+    if (group < BLOCK)
         task->blocks = ceil_div(n[OUTER], BLOCK / group);
-    }
+    else
+        split(queue, task, n[OUTER], ceil_div(BLOCK * IN_FLIGHT * count, apart), BLOCK * count);
     if (apart > 1) { /* lanes whose vectors hold the same elements; 1 / apart in 2^-20 */
         task->tiles = group / apart * apart;
         task->wide = ((1 << 20) - 1 + apart) / apart;
@@ -329,24 +316,37 @@ static bool plan_columns(const struct ops_queue *queue, struct task *task, enum 
     return plans(task, loads, loads * task->count);
 }
 
-/* Columns by vectors: each lies within one innermost row, and all rows begin at vectors. */
+/* Columns by vectors, in even tiles of whole 128-byte lines. */
+static bool plan_tiles(const struct ops_queue *queue, struct task *task, enum axis_shape shape) {
+    const uint64_t *n = task->numbers, side = WIDEST >> task->variant;
+    const uint64_t columns = ceil_div(n[INNER], task->count);
+    const uint64_t tile = ceil_div(columns, ceil_div(columns, side));
+    if (n[INNER] == 1 || n[INNER_STRIDE] != 1 || (task->variant && side >= columns))
+        return false;
+    const uint64_t wide = min_u64(side, min_u64(columns, round_up(tile, WHOLE_LINES)));
+    return plan_columns(queue, task, shape, wide, wide * task->count);
+}
+
+/* Each vector lies within one innermost row, and all rows begin at vectors. */
 static bool plan_aligned_columns(const struct ops_queue *queue, struct task *task) {
     const uint64_t *n = task->numbers, *outer = n + OUTER_STRIDE, *inner = n + INNER_STRIDE;
-    const uint64_t count = task->count, columns = ceil_div(n[INNER], count);
-    bool fit = n[INNER] > 1 && task->in % VECTOR == 0 && *inner == 1 && n[INNER] % count == 0 &&
+    const uint64_t count = task->count;
+    bool fit = task->in % VECTOR == 0 && n[INNER] % count == 0 &&
                (n[OUTER] == 1 || *outer % count == 0) &&
                (n[REDUCED] == 1 || n[STRIDE] % count == 0);
     for (int k = 0; k < MORE - PERIODS; k++)
         fit = fit && outer[MORE + k] % count == 0 && inner[MORE + k] % count == 0 &&
               inner[PERIODS + k] % count == 0;
-    const uint64_t side = WIDEST >> task->variant;
-    if (!fit || (task->variant && side >= columns))
-        return false;
-    /* Even tiles, in whole 128-byte lines. */
-    const uint64_t tiles = ceil_div(columns, side);
-    const uint64_t wide = min_u64(
-        side, min_u64(columns, ceil_div(ceil_div(columns, tiles), WHOLE_LINES) * WHOLE_LINES));
-    return plan_columns(queue, task, AXIS_VECTORS, wide, wide * count);
+    return fit && plan_tiles(queue, task, AXIS_VECTORS);
+}
+
+/* Rows begin anywhere, so a thread shifts each of its vectors, of which only those of its first and
+ * last rows may reach past the array. */
+static bool plan_shifted_columns(const struct ops_queue *queue, struct task *task) {
+    const uint64_t *n = task->numbers;
+    return task->item <= AXIS_SHIFTED_ITEM && one_axis(n + INNER_STRIDE) &&
+           (n[REDUCED] == 1 || n[STRIDE] * task->item >= STAGE_EDGES) &&
+           plan_tiles(queue, task, AXIS_SHIFTED);
 }
 
 /* Columns by vectors of rows that begin anywhere, or of every second or third element: all rows of
@@ -363,8 +363,7 @@ static bool plan_unaligned_columns(const struct ops_queue *queue, struct task *t
         return false; /* fewer threads hold all columns */
     const uint64_t even = ceil_div(n[INNER], ceil_div(n[INNER], most));
     const uint64_t unit = SECTOR / task->item;
-    return plan_columns(queue, task, AXIS_UNALIGNED, wide,
-                        min_u64(most, ceil_div(even, unit) * unit));
+    return plan_columns(queue, task, AXIS_UNALIGNED, wide, min_u64(most, round_up(even, unit)));
 }
 
 /* Sectors that a warp's load of single elements touches. */
@@ -394,11 +393,9 @@ static bool plan_gather(const struct ops_queue *queue, struct task *task, bool a
     task->wide = side;
     task->tiles = along;
     const uint64_t of_a_block = BLOCK / parts * side, tiles = ceil_div(results, of_a_block);
-    if (along && parts < BLOCK && !task->partial && reduced < AXIS_CHUNK) {
-        task->splits = 1;
-        task->chunk = reduced;
+    if (along && parts < BLOCK && !task->partial && reduced < AXIS_CHUNK)
         task->blocks = tiles;
-    } else
+    else
         split(queue, task, tiles, max_u64(16 * dtype_size(task->raw) / item, parts * IN_FLIGHT),
               parts);
     task->shared_bytes = BLOCK * AXIS_ITEM_SHARED;
@@ -410,10 +407,9 @@ static bool plan_gather(const struct ops_queue *queue, struct task *task, bool a
 }
 
 static bool plan_gather_along(const struct ops_queue *queue, struct task *task) {
-    static const unsigned parts[] = {1, 2, 4, 8, 16, 32, 256};
-    const unsigned k = task->variant / 2;
-    return (k == 0 || task->numbers[REDUCED] > parts[k] / 2) &&
-           plan_gather(queue, task, true, parts[k], task->variant % 2 ? AXIS_SIDE(task->item) : 1);
+    const unsigned k = task->variant / 2, parts = k < 6 ? 1u << k : BLOCK;
+    return (k == 0 || task->numbers[REDUCED] > parts / 2) &&
+           plan_gather(queue, task, true, parts, task->variant % 2 ? AXIS_SIDE(task->item) : 1);
 }
 
 static bool plan_gather_across(const struct ops_queue *queue, struct task *task) {
@@ -437,6 +433,14 @@ enum {
     STRATEGIES = sizeof strategies / sizeof *strategies,
     GATHERS = 2 /* the last ones: they alone read indices, and two reduced axes */
 };
+
+/* Bytes that memory delivers to a multiprocessor in 1,000 cycles. */
+static uint64_t memory_rate(const struct ops_queue *queue) {
+    const struct device_info *info = &queue->info;
+    const uint64_t all = multiprocessors(queue) * (uint64_t)info->clock_khz;
+    const uint64_t peak = all ? info->memory_rate / all : 0;
+    return peak ? peak : 1000 * fixed(memory_bytes);
+}
 
 /* Bytes that memory delivers: elements with gaps between them share its sectors with the gaps. */
 static uint64_t memory_bytes(const struct task *task) {
@@ -478,9 +482,7 @@ static uint64_t sector_rate(const struct ops_queue *queue, const struct task *ta
 static uint64_t chunk_rounds(const struct task *task) {
     if (task->shape == AXIS_GATHER)
         return ceil_div(task->splits, CHUNKS_AT_ONCE * task->group);
-    if (task->shape == AXIS_ROWS || task->shape == AXIS_STRIDED)
-        return 1;
-    return ceil_div(task->group * ceil_div(task->splits, CHUNKS_AT_ONCE), BLOCK);
+    return ceil_div(results_of_a_block(task) * ceil_div(task->splits, CHUNKS_AT_ONCE), BLOCK);
 }
 
 /* Estimates the cycles of a launch. A block alone takes `cycles`; a full multiprocessor completes
@@ -517,6 +519,7 @@ static void set_facts(struct task *task) {
     task->count = VECTOR / task->item;
     task->dense = without_gaps(task->numbers);
     task->group = task->splits = task->results = 1;
+    task->chunk = task->numbers[REDUCED];
 }
 
 /* Hash of all that a decision depends on; never 0. */
@@ -675,8 +678,7 @@ enum status ops_reduce_axis_plan(struct ops_queue *queue, const struct ops_choic
         task.numbers[INNER] = results;
     }
     const uint64_t partials = results * first.splits;
-    const uint64_t bytes =
-        ceil_div(partials * dtype_size(task.raw), SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT;
+    const uint64_t bytes = round_up(partials * dtype_size(task.raw), SCRATCH_ALIGNMENT);
     enum status status =
         ops_scratch(queue, plan, bytes + (task.argmin ? partials * sizeof(int64_t) : 0));
     if (status)

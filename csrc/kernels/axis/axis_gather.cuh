@@ -153,12 +153,8 @@ __device__ void gather(const Op &op, const In *in, void *out, const work &w) {
     for (unsigned i = 0; i < SIDE; i++) {
         const uint64 r = begin + i * wide;
         const Acc value = joined(values[0]);
-        if (part == 0 && r < results) {
-            if (w.partials)
-                store_partial(op, w, split * results + r, value);
-            else
-                storing<Op>::store(op, w, out, r, value);
-        }
+        if (part == 0 && r < results) // not split: the first chunk
+            store_result(op, w, out, split * results + r, value);
         next_in_turn<1>(values);
     }
     if (!w.tickets || !ends_last(w.tickets + tile, splits))

@@ -473,6 +473,43 @@ __device__ inline void load_every(vec<In> (&loaded)[N], bool streamed, const Fro
     }
 }
 
+// The 16 bytes from byte `off` on of two adjacent vectors.
+template <class In> __device__ inline vec<In> between(vec<In> one, vec<In> next, unsigned off) {
+    uint32_t words[8];
+#pragma unroll
+    for (unsigned i = 0; i < 4; i++)
+        words[i] = one.word[i], words[4 + i] = next.word[i];
+#pragma unroll
+    for (unsigned i = 0; i < 6; i++)
+        words[i] = off & 8 ? words[i + 2] : words[i];
+#pragma unroll
+    for (unsigned i = 0; i < 5; i++)
+        words[i] = off & 4 ? words[i + 1] : words[i];
+#pragma unroll
+    for (unsigned i = 0; i < 4; i++)
+        one.word[i] = __funnelshift_r(words[i], words[i + 1], 8 * off);
+    return one;
+}
+// As load_some, for half as many vectors, which begin at any element; the others are `absent`.
+template <class In, unsigned N, class There, class From>
+__device__ inline void load_shifted(vec<In> (&loaded)[N], const uint4 &absent, const There &there,
+                                    const From &from) {
+    const auto off = [&](unsigned k) { return unsigned(reinterpret_cast<uint64>(from(k)) % 16); };
+    const auto aligned = [&](unsigned k) {
+        return reinterpret_cast<const uint4 *>(reinterpret_cast<uint64>(from(k)) / 16 * 16);
+    };
+#pragma unroll
+    for (unsigned k = 0; k < N / 2; k++) {
+        loaded[k].words = load_if<false>(there(k), aligned(k), absent);
+        loaded[N / 2 + k].words = load_if<false>(there(k) && off(k), aligned(k) + 1, absent);
+    }
+#pragma unroll
+    for (unsigned k = 0; k < N / 2; k++) {
+        loaded[k] = between(loaded[k], loaded[N / 2 + k], off(k));
+        loaded[N / 2 + k].words = absent;
+    }
+}
+
 // The elements of a vector that lie between two addresses, one by one; the others are zeros.
 template <class In> __device__ vec<In> part_of_vector(const In *at, uint64 begin, uint64 end) {
     constexpr unsigned bits = 8 * sizeof(In);

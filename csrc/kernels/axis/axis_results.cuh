@@ -288,6 +288,15 @@ __device__ void store_partial(const Op &op, const work &w, uint64 at, typename O
     if constexpr (has_index<Op>)
         w.partial_index[at] = a.index;
 }
+// The same, or the result if it is not split.
+template <class Op>
+__device__ void store_result(const Op &op, const work &w, void *out, uint64 at,
+                             typename Op::Acc a) {
+    if (w.partials)
+        store_partial(op, w, at, a);
+    else
+        storing<Op>::store(op, w, out, at, a);
+}
 // Bypasses L1, which does not see other blocks' stores.
 template <class Word, class T> __device__ T load_word_of(const T *from) {
     union {

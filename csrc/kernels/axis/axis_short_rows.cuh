@@ -233,9 +233,10 @@ __device__ void words(const Op &op, const In *in, void *out, const work &w) {
         const Word *rows = reinterpret_cast<const Word *>(in);
 #pragma unroll 1
         for (unsigned done = 0; done < AXIS_WORD_ROWS; done += AT_ONCE) {
-            Word loaded[AT_ONCE];
+            Word loaded[AT_ONCE] = {};
 #pragma unroll
-            for (unsigned k = 0; k < AT_ONCE; k++) { // no branches: missing rows repeat the first
+            for (unsigned k = 0; k < AT_ONCE && !(SINGLE && has_index<Op>); k++) { // an index is 0
+                // No branches: missing rows repeat the first.
                 const uint64 row = first + (done + k) * BLOCK;
                 loaded[k] =
                     rows[SINGLE ? w.offset(row < count ? row : 0) : int64(row < count ? row : 0)];
