@@ -329,6 +329,16 @@ static bool is_wide_better(const struct axes *axes, const struct transpose_plan 
     return wide->whole || (!one_run && wide->tile_columns * axes->item >= 2 * SECTOR);
 }
 
+/* Whether narrow tiles are better than these of a matrix, which elements fill in part: two rows of
+ * tiles may be hardly more than one (TUNING.md T26, T36). */
+static bool is_narrow_better(const struct axes *axes, const struct transpose_plan *matrix,
+                             const struct transpose_plan *narrow) {
+    const uint64_t eighths = axes->item == 1 ? fixed(narrow_fill) : fixed(whole_fill);
+    if (ops_transpose_runs(axes, narrow) && !fills(matrix, axes->item, eighths))
+        return true;
+    return matrix->all_row_tiles == 2 && !fills(matrix, axes->item, fixed(narrow_fill));
+}
+
 static unsigned shared_bytes(const struct transpose_plan *plan, size_t item) {
     const enum transpose_shape shape = (enum transpose_shape)plan->shape;
     const uint64_t rows = tile_rows(shape, plan->in_place, item);
@@ -381,10 +391,10 @@ static uint64_t choose_tiles(const struct ops_queue *queue, const struct axes *a
     struct transpose_plan wide = {.grid_axes = 0}, packed, narrow;
     uint64_t wide_blocks = 0;
     bool cheap = false;
-    /* Two rows of tiles may be hardly more than one. */
     if (axes->item < WORD && !moves_rows(axes) &&
-        (!blocks || (plan->all_row_tiles == 2 && !fills(plan, axes->item, fixed(narrow_fill)))) &&
-        ops_transpose_narrow(axes, arrays[0], queue->info.multiprocessors, &narrow)) {
+        (!blocks || !fills(plan, axes->item, fixed(whole_fill))) &&
+        ops_transpose_narrow(axes, arrays[0], queue->info.multiprocessors, &narrow) &&
+        (!blocks || is_narrow_better(axes, plan, &narrow))) {
         const uint64_t found = order_tiles(queue, axes->item, arrays[0], &narrow);
         if (found) {
             *plan = narrow;

@@ -43,6 +43,10 @@ bool ops_transpose_pack(const struct axes *axes, const uint64_t *arrays, unsigne
 bool ops_transpose_narrow(const struct axes *axes, uint64_t address, unsigned multiprocessors,
                           struct transpose_plan *plan);
 
+/* Whether narrow tiles are long runs of the output, of large matrices: those are faster than others
+ * also for fewer rows (TUNING.md T36). */
+bool ops_transpose_runs(const struct axes *axes, const struct transpose_plan *plan);
+
 /* Plans tiles of TRANSPOSE_WIDE where the innermost axis does not stay, but for the grid's order;
  * returns whether they are cheap by their estimate. */
 bool ops_transpose_wide(const struct axes *axes, const uint64_t *arrays, unsigned multiprocessors,

@@ -334,6 +334,17 @@ static void choose_sides(const struct axes *axes, struct side *rows, struct side
     }
 }
 
+/* Whether columns, each of this number of rows, follow each other in the output. */
+static bool adjoin(const struct axes *axes, const struct side *columns, uint64_t rows) {
+    for (unsigned k = 0; k < columns->positions; k++) {
+        const unsigned axis = axes->count - 1 - k;
+        if (axes->out[axis] != rows)
+            return false;
+        rows *= axes->extent[axis];
+    }
+    return true;
+}
+
 /* Lists the other axes in the output's order, then those of both sides, innermost first. */
 static void list_narrow_axes(const struct axes *axes, const struct side *rows,
                              const struct side *columns, struct transpose_plan *plan) {
@@ -385,8 +396,13 @@ static void choose_columns(uint64_t item, uint64_t most, uint64_t all_in,
     plan->span = (uint32_t)(ceil_div(ceil_div(even, spans), step) * step);
     plan->tile_columns = (uint32_t)(plan->span * spans);
     plan->tile_bytes = (uint32_t)(units * UNIT * spans);
-    plan->table_bytes =
-        (uint32_t)((plan->tile_columns + 2) * COLUMN + units * spans * sizeof(uint32_t));
+    plan->table_bytes = (uint32_t)(plan->tile_columns * (plan->whole ? sizeof(uint32_t) : COLUMN) +
+                                   units * spans * sizeof(uint32_t));
+}
+
+bool ops_transpose_runs(const struct axes *axes, const struct transpose_plan *plan) {
+    return plan->whole && axes->items * axes->item >= fixed(large) &&
+           plan->rows * plan->columns * axes->item >= fixed(whole_matrix);
 }
 
 bool ops_transpose_narrow(const struct axes *axes, uint64_t address, unsigned multiprocessors,
@@ -394,7 +410,8 @@ bool ops_transpose_narrow(const struct axes *axes, uint64_t address, unsigned mu
     struct side rows = {.output = true, .items = 1}, columns = {.items = 1};
     const uint64_t item = axes->item;
     choose_sides(axes, &rows, &columns);
-    if (rows.items * item < fixed(narrow_rows) || columns.items * item < fixed(narrow_columns))
+    const uint64_t least = fixed(narrow_whole) + (item - 1) * VECTOR; /* of whole columns */
+    if (rows.items * item < least || columns.items * item < fixed(narrow_columns))
         return false;
     *plan = (struct transpose_plan){.shape = TRANSPOSE_NARROW,
                                     .items = axes->items,
@@ -409,8 +426,20 @@ bool ops_transpose_narrow(const struct axes *axes, uint64_t address, unsigned mu
         all_in |= columns.has[axis] ? 0 : axes->in[axis] * item;
     /* Small arrays have smaller tiles, for each multiprocessor to get some. */
     const uint64_t share = axes->items * item / (multiprocessors * fixed(narrow_blocks));
-    const uint64_t high = min_u64(share / UNIT_WIDE, fixed(narrow_high)) / UNIT_WIDE * UNIT_WIDE;
+    uint64_t high = fixed(narrow_high);
+    if (columns.items * item <= UNIT_WIDE - VECTOR) /* one span */
+        high *= item;
+    high = min_u64(share / UNIT_WIDE, high) / UNIT_WIDE * UNIT_WIDE;
     choose_rows(item, max_u64(high, UNIT_WIDE), plan);
+    plan->whole = plan->tile_rows == plan->rows && adjoin(axes, &columns, rows.items);
+    plan->store_magic = plan->whole ? magic(plan->rows) : 0;
+    if (rows.items * item < fixed(narrow_rows) && !ops_transpose_runs(axes, plan))
+        return false;
+    /* The ends of columns that adjoin in runs of some are stored in parts. */
+    const unsigned inner = axes->count - 1;
+    if (plan->tile_rows == plan->rows && !plan->whole && axes->out[inner] == rows.items &&
+        axes->extent[inner] >= fixed(narrow_run) && rows.items * item % VECTOR)
+        return false;
     choose_columns(item, min_u64(share, fixed(narrow_bytes)), all_in, plan);
     const uint64_t down = ceil_div(plan->rows, plan->tile_rows);
     const uint64_t across = ceil_div(plan->columns, plan->tile_columns);

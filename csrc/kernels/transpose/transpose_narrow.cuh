@@ -9,9 +9,9 @@ namespace transpose {
 
 // A block stores its part of a column, which is a row of the output, from the first vector or
 // sector on that begins there up to the one in which the next block's part begins, so it also loads
-// some of the next rows. After the matrix's last row, row 0 of the next column follows: the vector
-// with the end of one column and the start of the next is stored like any other if both adjoin in
-// the output.
+// some of the next rows. If a tile has whole columns that adjoin in the output, row 0 of the next
+// column follows the last one: a vector with the end of one column and the start of the next is
+// gathered like any other.
 //
 // A warp copies 128 bytes of each of 4 rows to shared memory, a unit; all copies are in flight
 // before the first is waited for. Then it reads the unit by words, shifts each row's into place,
@@ -31,15 +31,17 @@ template <class T> struct narrow_tile {
     };
     const transpose_plan &plan;
     char *words;
-    // Tables: the columns, beginning with the one before the tile; for each row of a unit the bytes
-    // before it in its first vector.
+    // Tables: the columns, or the slots of whole ones; for each row of a unit the bytes before it
+    // in its first vector.
     column *columns;
-    unsigned *skipped;
+    unsigned *slots, *skipped;
 
     __device__ explicit narrow_tile(const transpose_plan &plan)
         : plan(plan), words(shared_memory<char>()),
-          columns(reinterpret_cast<column *>(words + plan.tile_bytes) + 1),
-          skipped(reinterpret_cast<unsigned *>(columns + plan.tile_columns + 1)) {}
+          columns(reinterpret_cast<column *>(words + plan.tile_bytes)),
+          slots(reinterpret_cast<unsigned *>(columns)),
+          skipped(plan.whole ? slots + plan.tile_columns
+                             : reinterpret_cast<unsigned *>(columns + plan.tile_columns)) {}
 
     // The vector that begins at element `row` of a column.
     __device__ uint4 gather(unsigned row, unsigned slot) const {
@@ -173,11 +175,9 @@ __device__ void turn_units(const narrow_tile<T> &tile, unsigned units, unsigned 
 }
 
 // Stores the vectors of the tile's columns that begin in its rows; `rows` are left in the matrix.
-// In a warp, `lanes` lanes take adjacent vectors of a column. `whole` is a column's bytes if the
-// tile has all rows, else 0.
+// In a warp, `lanes` lanes take adjacent vectors of a column.
 template <class T>
-__device__ void store_narrow(const narrow_tile<T> &tile, uint64 rows, unsigned columns,
-                             uint64 whole) {
+__device__ void store_columns(const narrow_tile<T> &tile, uint64 rows, unsigned columns) {
     constexpr unsigned ITEMS = narrow_tile<T>::VECTOR;
     const transpose_plan &plan = tile.plan;
     const unsigned lanes = plan.lanes, warp = threadIdx.x / 32, q = threadIdx.x % 32 / lanes;
@@ -187,65 +187,68 @@ __device__ void store_narrow(const narrow_tile<T> &tile, uint64 rows, unsigned c
     for (unsigned p = 0; p < plan.slots; p += lanes) {
         const unsigned mine = p + threadIdx.x % lanes;
         const bool all = (p + lanes) * ITEMS + plan.align / sizeof(T) <= rows + 1; // in the matrix
-        if (all && p + lanes <= plan.slots) {
-#pragma unroll 1
-            for (unsigned k = left; k < columns; k += step) {
-                const auto column = tile.columns[k];
-                store_vector(reinterpret_cast<uint4 *>(column.to) + mine,
-                             tile.gather(mine * ITEMS + column.before, column.slot));
-            }
-        } else if (mine < plan.slots) {
+        if (mine < plan.slots)
 #pragma unroll 1
             for (unsigned k = left; k < columns; k += step) {
                 const auto column = tile.columns[k];
                 const unsigned item = mine * ITEMS + column.before;
-                if (item + ITEMS <= rows ||
-                    (item < rows && whole && tile.columns[k + 1].begin() == column.begin() + whole))
+                if (all || item + ITEMS <= rows)
                     store_vector(reinterpret_cast<uint4 *>(column.to) + mine,
                                  tile.gather(item, column.slot));
             }
-        }
     }
 }
 
-// Stores the elements of each column before its first vector, and after its last one, that no
-// vector of an adjoining column has.
+// Stores the elements of each column before its first vector if the tile has its start, and those
+// after its last one.
 template <class T>
-__device__ void store_ends(const narrow_tile<T> &tile, uint64 rows, unsigned columns, uint64 whole,
-                           bool begins) {
+__device__ void store_ends(const narrow_tile<T> &tile, uint64 rows, unsigned columns, bool begins) {
     constexpr unsigned ITEMS = narrow_tile<T>::VECTOR, SIZE = sizeof(T);
-    const transpose_plan &plan = tile.plan;
-    const bool ends = rows < plan.tile_rows + plan.align / SIZE;
 #pragma unroll 1
     for (unsigned k = threadIdx.x; k < 2 * columns; k += TILES_BLOCK) {
         const bool tail = k >= columns;
-        const auto *column = tile.columns + (tail ? k - columns : k);
-        const uint64 begin = column->begin();
-        const unsigned before = column->before;
-        unsigned first = 0, items = 0;
+        const auto column = tile.columns[tail ? k - columns : k];
+        unsigned first = 0, items = begins ? column.before : 0;
         if (tail) {
-            const unsigned left = static_cast<unsigned>(rows) - before; // if it is not negative
-            first = before + left / ITEMS * ITEMS;
-            if (ends && rows >= before && left < plan.slots * ITEMS &&
-                !(whole && column[1].begin() == begin + whole))
-                items = left % ITEMS;
-        } else if (begins && !(whole && column[-1].begin() + whole == begin)) {
-            items = before;
+            const unsigned left = static_cast<unsigned>(rows) - column.before;
+            const bool here = rows >= column.before && left < tile.plan.slots * ITEMS;
+            first = column.before + left / ITEMS * ITEMS;
+            items = here ? left % ITEMS : 0;
         }
-        T *at = reinterpret_cast<T *>(begin) + first;
+        T *at = reinterpret_cast<T *>(column.begin()) + first;
         if (items >= ITEMS) // a sector has two vectors
             store_vector(reinterpret_cast<uint4 *>(at + items % ITEMS),
-                         tile.gather(items % ITEMS, column->slot));
+                         tile.gather(items % ITEMS, column.slot));
         if (items % ITEMS)
-            store_pieces(at, tile.gather(first, column->slot), items % ITEMS * SIZE, !tail);
+            store_pieces(at, tile.gather(first, column.slot), items % ITEMS * SIZE, !tail);
     }
+}
+
+// Stores a tile of whole columns that adjoin in the output, from `to` on: its vectors, and the
+// elements before and after those of the matrix.
+template <class T>
+__device__ void store_run(const narrow_tile<T> &tile, T *to, unsigned columns, bool begins,
+                          bool ends) {
+    constexpr unsigned ITEMS = narrow_tile<T>::VECTOR, SIZE = sizeof(T);
+    const unsigned rows = static_cast<unsigned>(tile.plan.rows), all = columns * rows;
+    const unsigned before = (0 - static_cast<unsigned>(reinterpret_cast<uint64>(to))) % 16 / SIZE;
+#pragma unroll 1
+    for (unsigned item = before + threadIdx.x * ITEMS; item < all; item += TILES_BLOCK * ITEMS) {
+        const unsigned column = __umulhi(item, tile.plan.store_magic);
+        const uint4 found = tile.gather(item - column * rows, tile.slots[column]);
+        if (ends && item + ITEMS > all)
+            store_pieces(to + item, found, (all - item) * SIZE, false);
+        else
+            store_vector(reinterpret_cast<uint4 *>(to + item), found);
+    }
+    if (begins && threadIdx.x == 0)
+        store_pieces(to, tile.gather(0, tile.slots[0]), before * SIZE, true);
 }
 
 template <class T>
 __device__ void move_narrow_tile(const T *in, T *out, const transpose_plan &plan,
                                  const tile_corner &corner) {
-    using narrow = narrow_tile<T>;
-    const narrow tile(plan);
+    const narrow_tile<T> tile(plan);
     const uint64 row = static_cast<uint64>(corner.row_tile) * plan.tile_rows;
     const uint64 left = static_cast<uint64>(corner.column_tile) * plan.tile_columns;
     const unsigned columns = least(plan.columns - left, plan.tile_columns);
@@ -253,33 +256,36 @@ __device__ void move_narrow_tile(const T *in, T *out, const transpose_plan &plan
     // The last tile needs fewer, up to those of the vector that begins in its last row.
     const unsigned units = least((rows + 20 / sizeof(T) + 2) / 4, plan.tile_height / 4);
     const unsigned all = (columns + plan.span - 1) / plan.span * units;
-    const uint64 whole = plan.tile_rows == plan.rows ? plan.rows * sizeof(T) : 0;
     const uint64 base = reinterpret_cast<uint64>(in + corner.in + left);
     copy_units(tile, narrow_rows<T>{plan, base, row}, units, all, in);
 
     const transpose_axis *run_axes = plan.axes + plan.grid_axes + plan.load_axes;
+    T *to = out + corner.out + row;
 #pragma unroll 1
-    for (unsigned k = threadIdx.x; k < columns + 2; k += TILES_BLOCK) {
-        const uint64 there = left + k - 1;
-        // The matrix's first column adjoins none before it, its last one none after it.
-        typename narrow::column column{0, 0, 0};
-        if (there < plan.columns) {
-            column.to = reinterpret_cast<uint64>(
-                out + corner.out + row + offset_along<false>(run_axes, plan.run_axes, there));
-            column.before = ((0 - static_cast<unsigned>(column.to)) & (plan.align - 1)) / sizeof(T);
-            column.to += column.before * sizeof(T);
-            const unsigned span = (k - 1) / plan.span;
-            column.slot = span * units * 512 + (k - 1 - span * plan.span) * 4;
+    for (unsigned k = threadIdx.x; k < columns; k += TILES_BLOCK) {
+        const unsigned span = k / plan.span;
+        const unsigned slot = span * units * 512 + (k - span * plan.span) * 4;
+        if (plan.whole) {
+            tile.slots[k] = slot;
+            continue;
         }
-        (tile.columns - 1)[k] = column;
+        const auto first =
+            reinterpret_cast<uint64>(to + offset_along<false>(run_axes, plan.run_axes, left + k));
+        const unsigned before =
+            ((0 - static_cast<unsigned>(first)) & (plan.align - 1)) / unsigned(sizeof(T));
+        tile.columns[k] = {first + before * sizeof(T), before, slot};
     }
     wait_for_copies();
     __syncwarp();
     turn_units(tile, units, all);
     __syncthreads();
-    store_narrow(tile, rows, columns, whole);
+    if (plan.whole) {
+        store_run(tile, to + left * plan.rows, columns, left == 0, left + columns == plan.columns);
+        return;
+    }
+    store_columns(tile, rows, columns);
     if (!row || rows < plan.tile_rows + plan.align / sizeof(T))
-        store_ends(tile, rows, columns, whole, !row);
+        store_ends(tile, rows, columns, !row);
 }
 
 } // namespace transpose
