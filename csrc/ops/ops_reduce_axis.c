@@ -340,11 +340,11 @@ static bool plan_aligned_columns(const struct ops_queue *queue, struct task *tas
     return fit && plan_tiles(queue, task, AXIS_VECTORS);
 }
 
-/* Rows begin anywhere, so a thread shifts each of its vectors, of which only those of its first and
- * last rows may reach past the array. */
+/* A thread shifts vectors of rows that begin anywhere; its first and last may pass the array. */
 static bool plan_shifted_columns(const struct ops_queue *queue, struct task *task) {
     const uint64_t *n = task->numbers;
-    return task->item <= AXIS_SHIFTED_ITEM && one_axis(n + INNER_STRIDE) &&
+    return task->item <= AXIS_SHIFTED_ITEM && n[REDUCED] <= fixed(shifted_rows) &&
+           one_axis(n + INNER_STRIDE) &&
            (n[REDUCED] == 1 || n[STRIDE] * task->item >= STAGE_EDGES) &&
            plan_tiles(queue, task, AXIS_SHIFTED);
 }
