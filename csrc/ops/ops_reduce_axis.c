@@ -191,7 +191,8 @@ static bool plan_words(const struct ops_queue *queue, struct task *task) {
     task->shape = AXIS_WORDS;
     task->wide = bytes;
     task->blocks = ceil_div(n[OUTER] * n[INNER], AXIS_WORD_ROWS * BLOCK);
-    const uint64_t loads = n[REDUCED] == 1 ? 20 : AXIS_WORD_ROWS; /* in two rounds, or in one */
+    /* None, in two rounds, or in one. */
+    const uint64_t loads = n[REDUCED] > 1 ? AXIS_WORD_ROWS : task->argmin ? 0 : 20;
     return plans(task, loads, AXIS_WORD_ROWS * n[REDUCED]);
 }
 
@@ -511,15 +512,21 @@ static uint64_t cost_of(const struct ops_queue *queue, const struct task *task,
 
 static void set_facts(struct task *task) {
     const char *op = task->signature->op;
+    uint64_t *n = task->numbers;
     const bool number =
         strcmp(op, "sum") == 0 || strcmp(op, "prod") == 0 || strcmp(op, "count") == 0;
     task->argmin = strcmp(op, "argmin") == 0;
     task->raw = number ? task->signature->accumulator : task->signature->items;
     task->item = dtype_size(task->signature->items);
     task->count = VECTOR / task->item;
-    task->dense = without_gaps(task->numbers);
+    if (task->argmin && n[REDUCED] == 1) { /* the results are zeros, wherever elements are */
+        n[OUTER] *= n[INNER];
+        n[INNER] = 1;
+        memset(n + OUTER_STRIDE, 0, 2 * AXES * sizeof *n);
+    }
+    task->dense = without_gaps(n);
     task->group = task->splits = task->results = 1;
-    task->chunk = task->numbers[REDUCED];
+    task->chunk = n[REDUCED];
 }
 
 /* Hash of all that a decision depends on; never 0. */
@@ -596,22 +603,15 @@ static void encode_period(uint64_t *values, const uint64_t *n) {
 static enum status add_step(struct ops_queue *queue, const struct ops_choice *choice,
                             const struct task *task, struct ops_plan *plan) {
     struct ops_step *step = &plan->steps[plan->step_count++];
-    const uint64_t planned[] = {task->shape,
-                                task->splits,
-                                task->chunk,
-                                task->wide,
-                                task->group,
-                                task->tiles,
-                                is_streamed(queue, task, plan->result_bytes),
-                                task->signature->kind};
+    const uint64_t streamed = is_streamed(queue, task, plan->result_bytes);
+    const uint64_t arrays[] = {task->in,       task->out,    task->partials, task->partial_index,
+                               task->in_index, task->tickets};
+    const uint64_t planned[] = {task->shape, task->splits, task->chunk, task->wide,
+                                task->group, task->tiles,  streamed,    task->signature->kind};
     if (task->blocks > GRID_MAX)
         return too_many(task);
-    step->values[step->value_count++] = task->in;
-    step->values[step->value_count++] = task->out;
-    step->values[step->value_count++] = task->partials;
-    step->values[step->value_count++] = task->partial_index;
-    step->values[step->value_count++] = task->in_index;
-    step->values[step->value_count++] = task->tickets;
+    memcpy(step->values + step->value_count, arrays, sizeof arrays);
+    step->value_count += sizeof arrays / sizeof *arrays;
     memcpy(step->values + step->value_count, task->numbers, sizeof task->numbers);
     if (task->numbers[PERIOD])
         encode_period(step->values + step->value_count, task->numbers);
