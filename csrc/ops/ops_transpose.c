@@ -322,11 +322,13 @@ static bool is_matrix_better(const struct axes *axes, const struct transpose_pla
 }
 
 /* Whether wide tiles that are cheap by their estimate are better than packed ones, which move a few
- * columns in one piece faster (TUNING.md T35). */
+ * columns in one piece, and matrices within 128 bytes, faster (TUNING.md T35, T36). */
 static bool is_wide_better(const struct axes *axes, const struct transpose_plan *wide) {
     const bool one_run =
         wide->columns * axes->item <= fixed(few_columns) && wide->in_pitch == wide->columns;
-    return wide->whole || (!one_run && wide->tile_columns * axes->item >= 2 * SECTOR);
+    const bool one_line = axes->output[0] == 0 && axes->in[0] * axes->item <= 4 * SECTOR;
+    return !one_line &&
+           (wide->whole || (!one_run && wide->tile_columns * axes->item >= 2 * SECTOR));
 }
 
 /* Whether narrow tiles are better than these of a matrix, which elements fill in part: two rows of
@@ -418,6 +420,19 @@ static uint64_t choose_tiles(const struct ops_queue *queue, const struct axes *a
     return wide_blocks;
 }
 
+/* Whether adjacent elements of the input's innermost axis are near in the output, but few adjoin
+ * there or in the input: results of a few MiB are then moved one by one faster than by tiles, as
+ * smaller ones are that stay in L2 (TUNING.md T33, T36). */
+static bool is_gather_better(const struct axes *axes) {
+    const unsigned last = axes->count - 1;
+    const uint64_t bytes = axes->items * axes->item;
+    const bool few = axes->extent[last] <= fixed(few_adjoin) ||
+                     axes->extent[axes->output[last]] <= fixed(few_adjoin) / 3;
+    const bool near = few && axes->item > 1 && axes->out[last] <= fixed(near_items);
+    return bytes <= fixed(gather_bytes) ||
+           (near && bytes <= fixed(gather_near) * (axes->item > WORD ? 2 : 1));
+}
+
 /* Plans the tiles, or the copy of rows, for arrays at two addresses; returns its blocks. */
 static enum status find_tiles(const struct ops_queue *queue, const struct ops_choice *choice,
                               struct axes *axes, const uint64_t *arrays,
@@ -430,9 +445,8 @@ static enum status find_tiles(const struct ops_queue *queue, const struct ops_ch
         axes->extent[0] = axes->in[0] = axes->out[0] = axes->items = axes->reach = 1;
         axes->output[0] = 0;
     }
-    /* Small arrays stay in L2, where single elements are faster than tiles (TUNING.md T33). */
-    const bool gathers = choice->any_rung && !in_place && axes->reach <= UINT32_MAX &&
-                         axes->items * axes->item <= fixed(gather_bytes);
+    const bool may_gather = choice->any_rung && !in_place && axes->reach <= UINT32_MAX;
+    const bool gathers = may_gather && is_gather_better(axes);
     const bool gaps = last_step(axes) != 1;
     if (in_place && moves_rows(axes) && axes->count > 1)
         return status_fail(
@@ -454,6 +468,12 @@ static enum status find_tiles(const struct ops_queue *queue, const struct ops_ch
     }
     if (!in_place && !gaps && !gathers)
         grid = choose_tiles(queue, axes, arrays, plan, grid);
+    /* Packed tiles gather slowly by a table of vectors (TUNING.md T36). */
+    if (may_gather && plan->shape == TRANSPOSE_PACKED && plan->vectors && axes->item > 1 &&
+        axes->out[axes->count - 1] <= fixed(few_adjoin) / 3) {
+        plan_rows(axes, plan);
+        grid = row_blocks(queue, axes->item, choice->block, plan);
+    }
     if (!grid)
         return status_fail(STATUS_BAD_VALUE, "axes: too many items, or axes, for one launch");
     *blocks = grid;
