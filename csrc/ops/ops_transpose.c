@@ -322,7 +322,7 @@ static bool is_matrix_better(const struct axes *axes, const struct transpose_pla
 }
 
 /* Whether wide tiles that are cheap by their estimate are better than packed ones, which move a few
- * columns in one piece, and matrices within 128 bytes, faster (TUNING.md T35, T36). */
+ * columns in one piece, and matrices within 128 bytes, faster (TUNING.md T35, T38). */
 static bool is_wide_better(const struct axes *axes, const struct transpose_plan *wide) {
     const bool one_run =
         wide->columns * axes->item <= fixed(few_columns) && wide->in_pitch == wide->columns;
@@ -422,7 +422,7 @@ static uint64_t choose_tiles(const struct ops_queue *queue, const struct axes *a
 
 /* Whether adjacent elements of the input's innermost axis are near in the output, but few adjoin
  * there or in the input: results of a few MiB are then moved one by one faster than by tiles, as
- * smaller ones are that stay in L2 (TUNING.md T33, T36). */
+ * smaller ones are that stay in L2 (TUNING.md T33, T38). */
 static bool is_gather_better(const struct axes *axes) {
     const unsigned last = axes->count - 1;
     const uint64_t bytes = axes->items * axes->item;
@@ -468,7 +468,7 @@ static enum status find_tiles(const struct ops_queue *queue, const struct ops_ch
     }
     if (!in_place && !gaps && !gathers)
         grid = choose_tiles(queue, axes, arrays, plan, grid);
-    /* Packed tiles gather slowly by a table of vectors (TUNING.md T36). */
+    /* Packed tiles gather slowly by a table of vectors (TUNING.md T38). */
     if (may_gather && plan->shape == TRANSPOSE_PACKED && plan->vectors && axes->item > 1 &&
         axes->out[axes->count - 1] <= fixed(few_adjoin) / 3) {
         plan_rows(axes, plan);

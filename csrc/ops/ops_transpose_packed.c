@@ -42,12 +42,14 @@ static unsigned axis_at(const struct axes *axes, bool output, unsigned position)
 static void take(struct packing *packing, bool output, uint64_t items) {
     const struct axes *axes = packing->axes;
     struct group *group = output ? &packing->store : &packing->load;
+    const bool cached = axes->items * axes->item < fixed(gap_large);
+    const uint64_t pitch = (cached ? fixed(gap_short) : fixed(gap_pitch)) / axes->item;
     uint64_t taken = 1;
     for (unsigned position = axes->count; position-- > 0 && taken < items;) {
         const unsigned axis = axis_at(axes, output, position);
         const uint64_t in = axes->in[axis];
         const bool inner = position == axes->count - 1;
-        if (!output && !inner && in != taken && in * axes->item > fixed(gap_pitch))
+        if (!output && !inner && in != taken && in > pitch)
             break;
         const uint64_t unit = output ? taken : in, part = ceil_div(items, unit);
         group->has[axis] = true;
