@@ -284,6 +284,8 @@ def _saxpy_chunks(a: Any, x: Any, y: Any, variant: Any, block: Any, device: Any)
 
 def _product(a: Any, b: Any, kept: tuple[int, int], **how: Any) -> Any:
     """Return the product of two chunks, with the axis along which products are added, of size 1."""
+    # A chunk that comes from another worker has lost its layout, on which a BLAS's bits depend.
+    a, b = (np.ascontiguousarray(x) if isinstance(x, np.ndarray) else x for x in (a, b))
     found = matmul(a, b, **how)
     if not hasattr(found, "reshape"):
         found = np.asarray(found)

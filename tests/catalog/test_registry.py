@@ -9,7 +9,7 @@ from conftest import UFUNCS
 
 import gpuopt
 from gpuopt import _core
-from gpuopt.families import stencil1d, vectors
+from gpuopt.families import stencil1d, vector_passes
 from gpuopt.ptx import textures
 
 FAMILIES = ["reduce", "roofline", "transpose", "stencil1d", "add", "saxpy", "matmul", "reduce_axis"]
@@ -177,7 +177,7 @@ def enumerators(path, pattern):
 
 def test_axes_texels_and_modes_are_numbered_as_in_c():
     axes = re.search(r"DEVICE_AXES = (\d+)", (CSRC / "device.h").read_text())[1]
-    assert int(axes) == vectors._AXES
+    assert int(axes) == vector_passes.AXES
     header = (CSRC / "device.h").read_text()
     texels = re.findall(r"\bTEXEL\(([A-Z0-9_]+), \d\)", header)
     assert {np.dtype(each.lower()): at for at, each in enumerate(texels)} == textures._TEXELS
