@@ -433,6 +433,11 @@ static bool is_gather_better(const struct axes *axes) {
            (near && bytes <= fixed(gather_near) * (axes->item > WORD ? 2 : 1));
 }
 
+static enum status not_square(void) {
+    return status_fail(STATUS_BAD_VALUE,
+                       "out: only square matrices can be transposed in place; pass another array");
+}
+
 /* Plans the tiles, or the copy of rows, for arrays at two addresses; returns its blocks. */
 static enum status find_tiles(const struct ops_queue *queue, const struct ops_choice *choice,
                               struct axes *axes, const uint64_t *arrays,
@@ -449,9 +454,7 @@ static enum status find_tiles(const struct ops_queue *queue, const struct ops_ch
     const bool gathers = may_gather && is_gather_better(axes);
     const bool gaps = last_step(axes) != 1;
     if (in_place && moves_rows(axes) && axes->count > 1)
-        return status_fail(
-            STATUS_BAD_VALUE,
-            "out: only square matrices can be transposed in place; pass another array");
+        return not_square();
     if (gathers || (moves_rows(axes) && (!gaps || axes->item >= WORD))) {
         plan_rows(axes, plan);
         grid = row_blocks(queue, axes->item, choice->block, plan);
@@ -461,9 +464,7 @@ static enum status find_tiles(const struct ops_queue *queue, const struct ops_ch
         plan_matrix(axes, arrays[0] | arrays[1], plan);
         plan->in_place = in_place;
         if (in_place && !is_square_batch(plan))
-            return status_fail(
-                STATUS_BAD_VALUE,
-                "out: only square matrices can be transposed in place; pass another array");
+            return not_square();
         grid = count_tiles(queue, axes->item, arrays[0], plan);
     }
     if (!in_place && !gaps && !gathers)
@@ -560,9 +561,7 @@ static enum status plan_host(struct ops_queue *queue, const struct ops_choice *c
     plan->item_step = (uint32_t)last_step(axes);
     plan->in_place = step->values[0] == step->values[1];
     if (plan->in_place && !is_square_batch(plan))
-        return status_fail(
-            STATUS_BAD_VALUE,
-            "out: only square matrices can be transposed in place; pass another array");
+        return not_square();
     return widened_kernel(queue, choice, axes->item, step);
 }
 

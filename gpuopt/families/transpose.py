@@ -322,8 +322,8 @@ def transpose(
     elements. Rung 7 then has three cases. A batch of matrices is transposed tile by tile. Longer
     rows that stay whole are copied in the output's order. Rows of up to 32 bytes, and matrices that
     would fill half of their tiles or less (images' channels, small matrices, many axes), use tiles
-    over several axes, so that both sides are contiguous. If no rung is named, up to 1.5 MiB, which
-    stay in a GPU's L2, are moved element by element.
+    over several axes, so that both sides are contiguous. If no rung is named, up to 1.5 MiB, and
+    up to 8 MiB of short rows, which stay in a GPU's L2, are moved element by element.
 
     Source: deck D1 (Introduction to GPU computing and CUDA, NVIDIA), the transpose ladder; for any
     axes, A. Hynninen and D. Lyakh, "cuTT: A High-Performance Tensor Transpose Library for CUDA
