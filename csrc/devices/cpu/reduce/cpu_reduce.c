@@ -57,7 +57,7 @@ RUNG(-1, "openmp", "cpu_reduce_openmp",
      "the same tree, its chunks split over all cores",
      "D1 cpu+omp, for a reduction", 0, 0, 0, 0, RUNG_HOST, 0)
 RUNG(-1, "simd", "cpu_reduce_simd",
-     "the CPU's widest vectors, prefetched memory, threads without barriers",
+     "the CPU's widest vectors, threads without barriers",
      "beyond the decks", 0, 0, 0, 0, RUNG_HOST | RUNG_BEST, 0)
 /* clang-format on */
 #else
