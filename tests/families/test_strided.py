@@ -4,6 +4,7 @@ import textwrap
 
 import numpy as np
 import pytest
+from conftest import kinds, strided as strided_there
 from fake_driver import FAKE_LIBRARIES, with_producers
 
 import gpuopt
@@ -288,3 +289,22 @@ def test_whole_boxes_with_short_last_axes(dtype):
             assert gpuopt.reduce(view, "sum", device="cpu") == view.sum()
             if dtype != "c16":
                 assert gpuopt.reduce(view, "max", device="cpu") == view.max()
+
+
+@pytest.mark.parametrize("device", kinds()[1:])
+def test_short_runs_and_narrow_columns_by_size(device, rng):
+    """Short runs are moved one by one or by tiles, whole narrow columns as one run."""
+    for dtype, shape, part, axes in (
+        ("int16", (29, 10607, 9), np.s_[:, :, 3:6], (1, 2, 0)),
+        ("float64", (92, 2972, 3), np.s_[:, ::2], (1, 2, 0)),
+        ("uint8", (300, 2000, 20), np.s_[:, :, 4:12], (1, 2, 0)),
+        ("float32", (1800, 2, 3, 170), np.s_[:], (0, 1, 3, 2)),
+        ("int16", (75, 300_000), np.s_[:], (1, 0)),
+        ("uint8", (5, 41, 170_000), np.s_[:], (2, 0, 1)),
+    ):
+        if device == "sim" and np.dtype(dtype).itemsize * np.prod(shape) > 24 << 20:
+            continue
+        whole = rng.integers(0, 100, shape).astype(dtype)
+        there, _holder = strided_there(whole[part], device)
+        got = gpuopt.transpose(there, axes).get()
+        assert got.tobytes() == whole[part].transpose(axes).tobytes(), (dtype, shape)

@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 import pytest
-from conftest import KINDS, blocks_of, device_rungs, kinds, on, run_python, rungs_of, strided
+from conftest import KINDS, blocks_of, device_rungs, kinds, on, run_python, rungs_of
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import gpuopt
@@ -474,25 +474,6 @@ def test_offsets_of_both_arrays(device, dtype, rng):
             assert got[to * size : end].tobytes() == permuted(host, axes).tobytes(), shape
             assert (got[: to * size] == 0xA5).all() and (got[end:] == 0xA5).all()
         assert np.array_equal(held.get(), raw)
-
-
-@pytest.mark.parametrize("device", kinds()[1:])
-def test_choices_by_size(device, rng):
-    """Short runs are moved one by one or by tiles, whole narrow columns as one run."""
-    for dtype, shape, part, axes in (
-        ("int16", (29, 10607, 9), np.s_[:, :, 3:6], (1, 2, 0)),
-        ("float64", (92, 2972, 3), np.s_[:, ::2], (1, 2, 0)),
-        ("uint8", (300, 2000, 20), np.s_[:, :, 4:12], (1, 2, 0)),
-        ("float32", (1800, 2, 3, 170), np.s_[:], (0, 1, 3, 2)),
-        ("int16", (75, 300_000), np.s_[:], (1, 0)),
-        ("uint8", (5, 41, 170_000), np.s_[:], (2, 0, 1)),
-    ):
-        if device == "sim" and np.dtype(dtype).itemsize * np.prod(shape) > 24 << 20:
-            continue
-        whole = rng.integers(0, 100, shape).astype(dtype)
-        there, _holder = strided(whole[part], device)
-        got = gpuopt.transpose(there, axes).get()
-        assert got.tobytes() == permuted(whole[part], axes).tobytes(), (dtype, shape)
 
 
 @pytest.mark.parametrize("device", GPUS)
