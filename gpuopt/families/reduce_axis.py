@@ -473,10 +473,11 @@ def plan_axis(
     if out is not None:
         check_out(out, shape, op, dtype, result)
     converts = op not in PLACES and (op != "count" or native.kind == "b")
+    zero = op in ("sum", "mean") and kind_of(result) in "fc"  # sums begin with it
+    converts = converts and not (zero and result.itemsize == 2)  # NumPy adds to halves slowly
     if converts and math.prod(array.shape[k] for k in axes) == 1:
         plain = variant is None and block is None and on_cpu(*how)
         if plain and (out is None or (out.dtype == result and inout.apart(out, array))):
-            zero = op in ("sum", "mean") and kind_of(result) in "fc"  # sums begin with it
             return _core.Plan("cast", (0, shape, result, -1 if out is None else 6, zero))
     plan, made = _plan_of(array, op, axes, keepdims, result, result, how, out)
     return plan if made == result else None

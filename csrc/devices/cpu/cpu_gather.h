@@ -172,6 +172,19 @@ static inline uint64_t copy_short(const char *in, const char *in_end, uint64_t s
     return rows;
 }
 
+/* Brings rows of contiguous elements, which are `stride` elements apart, together in `room` bytes.
+ */
+static inline void pack_rows(char *to, size_t room, const char *from, size_t size, uint64_t rows,
+                             uint64_t columns, int64_t stride) {
+    const uint64_t bytes = columns * size;
+    const int64_t step = stride * (int64_t)size;
+    uint64_t done = 0;
+    if (step > 0)
+        done = copy_short(from, from + (int64_t)(rows - 1) * step + bytes, (uint64_t)step, to,
+                          to + room, bytes, rows);
+    gather(to + done * bytes, from + (int64_t)done * step, size, rows - done, columns, stride, 1);
+}
+
 /* Addresses of the elements from `index` on, run by run of the first axis. */
 static inline void axes_at(const struct device_axes *axes, uint64_t index, uint64_t count,
                            int64_t *offsets) {

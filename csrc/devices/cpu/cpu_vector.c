@@ -214,20 +214,16 @@ SPREAD(4)
 SPREAD(8)
 
 /* Brings short rows of an operand together. */
-static void pack_rows(const struct vectors *v, int array, char *to, const char *from,
-                      uint64_t rows) {
-    const uint64_t size = v->loops->size, n = v->sizes[0], bytes = n * size;
-    const int64_t step = v->steps[0][array], stride = v->steps[1][array] * (int64_t)size;
-    uint64_t done = 0;
-    if (step == 0) {
-        (size == 4 ? spread_4 : spread_8)(to, from, rows, bytes, stride);
-        return;
-    }
-    if (step == 1 && stride > 0)
-        done = copy_short(from, from + (int64_t)(rows - 1) * stride + bytes, (uint64_t)stride, to,
-                          to + PACKED_BYTES + SHORT_BYTES, bytes, rows);
-    gather(to + done * bytes, from + (int64_t)done * stride, size, rows - done, n,
-           v->steps[1][array], step);
+static void bring_rows(const struct vectors *v, int array, char *to, const char *from,
+                       uint64_t rows) {
+    const uint64_t size = v->loops->size, n = v->sizes[0];
+    const int64_t step = v->steps[0][array], stride = v->steps[1][array];
+    if (step == 0)
+        (size == 4 ? spread_4 : spread_8)(to, from, rows, n * size, stride * (int64_t)size);
+    else if (step == 1)
+        pack_rows(to, PACKED_BYTES + SHORT_BYTES, from, size, rows, n, stride);
+    else
+        gather(to, from, size, rows, n, stride, step);
 }
 
 static void run_short(const struct vectors *v, char *const *from, uint64_t rows) {
@@ -244,7 +240,7 @@ static void run_short(const struct vectors *v, char *const *from, uint64_t rows)
                 steps[k] = 0;
             } else if (step != 1 || stride != (int64_t)n) {
                 if (!done || stride)
-                    pack_rows(v, k, packed[k], in[k], count);
+                    bring_rows(v, k, packed[k], in[k], count);
                 in[k] = packed[k];
             }
         }

@@ -466,6 +466,10 @@ def test_positions_in_rows_of_any_length(dtype, rng):
         for view in (array, array[:, ::-1], array[:, ::2], np.asfortranarray(array)):
             for op in ("argmin", "argmax"):
                 check(view, op, "cpu", axis=1)
+        columns = np.ascontiguousarray(array.T)
+        for view in (columns[:, 1:8], columns[::2, :9], columns[::-1, 1:4]):  # with gaps
+            for op in ("argmin", "argmax"):
+                check(view, op, "cpu", axis=0)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

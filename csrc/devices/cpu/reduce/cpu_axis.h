@@ -40,6 +40,7 @@ struct part {
     int64_t core_key;       /* as `key`, but 0 if it has been applied to the core's elements */
     uint64_t columns_ahead; /* bytes after an element of columns that are prefetched, or 0 */
     bool copies; /* strided elements are copied to `gathered`, and converted to `converted` */
+    bool packs;  /* rows of narrow columns are brought together in `gathered` */
     char *gathered, *converted; /* of LEAF elements each */
 };
 

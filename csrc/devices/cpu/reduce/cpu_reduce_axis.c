@@ -31,6 +31,7 @@ RUNG(-1, "team", "cpu_reduce_axis_team",
 #undef GPUOPT_RUNGS
 
 #include "cpu_axis_operations.h"
+#include "cpu_axis_shape.h"
 #include "../cpu_kernels.h"
 #include "../cpu_team.h"
 
@@ -39,56 +40,28 @@ RUNG(-1, "team", "cpu_reduce_axis_team",
 #include <string.h>
 
 enum {
-    SIDE = 4,                      /* axes on either side of the reduced one */
-    KEPT_MOST = LANES,             /* results of a slab's row */
-    FEW_COLUMNS = 8,               /* each row of which costs more than to gather them, */
-    FEW_NARROW = 31,               /* and of bytes */
-    FEW_BYTES = 16,                /* of columns that are searched one by one */
-    LONG_AXIS = 64,                /* columns that are worth a tile of their own, */
-    LONG_RUN = 64,                 /* or bytes of contiguous ones, */
-    LONG_TILE = 4096,              /* if the tile has this many bytes */
     FOLDED = 64,                   /* columns for which rows are joined, */
-    FOLDED_ROWS = 16,              /* and rows that remain */
+    FOLDED_ROWS = 16,              /* and rows that remain; */
+    FOLDED_BYTES = 256,            /* of joined rows that are brought together first */
     ITEMS_PER_NS = 32,             /* reduced by one thread, estimated, */
     COPIED_PER_NS = 4,             /* or copied or converted first, */
     BYTES_PER_NS = 64,             /* and read, */
     ROW_NS = 8,                    /* and for each row */
     TASK_ITEMS = 1 << 16,          /* of a task, if there are many, */
     TASK_ITEMS_SEARCHED = 1 << 18, /* of one that searches its least once more, */
-    TASK_ITEMS_MOST = 1 << 21,     /* and at most: between two polls */
+    TASK_ITEMS_MOST = 1 << 21,     /* and at most: between two polls, */
+    TASK_ITEMS_SOON = 1 << 24,     /* but for rows whose first elements usually end the search */
     FEW_TASKS = 64,
-    TREE_DEPTH = 12,      /* of a task's leaves, with the last one */
-    FIRST = 16,           /* elements of a row that may decide, */
-    FIRST_OF = 16,        /* if it is this many times as long */
-    COPIED_ROWS = 512,    /* elements of rows that are copied together, if shorter */
+    TREE_DEPTH = 12,   /* of a task's leaves, with the last one */
+    FIRST_OF = 16,     /* times FIRST, elements of a row from which on the first ones may decide */
+    COPIED_ROWS = 512, /* elements of rows that are copied together, if shorter */
     ROOM_MOST = 1 << 22,  /* bytes of partial results that stay allocated */
     AHEAD = 8192,         /* bytes that columns are prefetched ahead, */
     PREFETCHED = 1 << 24, /* and of an array from which on it pays off (TUNING.md C32) */
 };
 _Static_assert(TASK_ITEMS_MOST <= LEAF << (TREE_DEPTH - 2), "a leaf more than the tree is deep");
+_Static_assert(COPIED_BYTES / BLOCK >= FOLDED_BYTES, "joined rows fit the room of copied elements");
 _Static_assert(LEAF >= TILE, "a row of a tile's columns is brought together at once");
-
-/* For every outer index and each of `inner` columns, a row of reduced elements. If the columns are
- * few and contiguous, all of their elements may form one interleaved row: of `kept` results. */
-struct job {
-    const struct axis_functions *functions;
-    const char *in;
-    struct axis_results results;
-    uint64_t outer, reduced, inner, kept;
-    uint64_t unit; /* contiguous columns; the next follow after inner_stride */
-    int64_t stride, inner_stride;
-    struct device_axes outer_axes;
-    struct device_axes inner_axes; /* if the columns do not have one step */
-    int64_t mask;
-    uint64_t rows, run, share; /* of a task: rows, tiles of columns, elements of each */
-    uint64_t splits, tiles;    /* of the whole */
-    uint64_t tile;             /* columns */
-    uint64_t columns_ahead;    /* as in struct part */
-    char *partials;            /* NULL if the reduced axis is one chunk */
-    /* The first chunk, in the order of the search, after which no other can change the result. NULL
-     * if there are several results. */
-    atomic_uint_least64_t *settled;
-};
 
 /* --- layouts of a part */
 
@@ -99,9 +72,9 @@ static bool is_truth(const struct axis_functions *functions, uint64_t finish) {
 
 /* Whether several rows of narrow columns are joined. */
 static bool folds(const struct part *part) {
+    const bool adjoin = part->stride == (int64_t)part->columns * part->inner_stride;
     return part->columns > 1 && part->columns <= FOLDED && !part->columns_at && part->unit == 1 &&
-           part->stride == (int64_t)part->columns * part->inner_stride &&
-           part->end - part->first >= 2 * FOLDED_ROWS;
+           (adjoin || part->packs) && part->end - part->first >= 2 * FOLDED_ROWS;
 }
 
 /* A chunk's position in the order of the search. */
@@ -196,7 +169,9 @@ static void columns_part(const struct axis_functions *functions, const struct pa
     struct complex_double tile[TILE]; /* of the widest type */
     const uint64_t rows = part->end - part->first, columns = part->columns;
     const size_t row_size = columns * functions->core->value_size;
-    uint64_t fold = folds(part) ? most(1, least(TILE / columns, rows / FOLDED_ROWS)) : 1;
+    const size_t bytes = columns * functions->item_size;
+    const uint64_t widest = part->packs ? FOLDED_BYTES / bytes : TILE / columns;
+    uint64_t fold = folds(part) ? most(1, least(widest, rows / FOLDED_ROWS)) : 1;
     for (uint64_t done = 0, count; done < rows; done += count * fold) {
         struct part piece = *part;
         fold = fold <= rows - done ? fold : 1;
@@ -207,6 +182,12 @@ static void columns_part(const struct axis_functions *functions, const struct pa
         piece.end = piece.first + count;
         piece.columns = fold * columns;
         piece.stride = (int64_t)fold * part->stride;
+        if (part->packs && fold > 1) {
+            pack_rows(part->gathered, COPIED_BYTES, piece.in, functions->item_size, count * fold,
+                      columns, part->stride);
+            piece.in = part->gathered;
+            piece.stride = (int64_t)piece.columns;
+        }
         reduce_part(functions, &piece, done || fold > 1 ? (char *)tile : values);
         for (uint64_t g = 0; g < fold; g++) {
             char *next = done || fold > 1 ? (char *)tile + g * row_size : values;
@@ -347,6 +328,9 @@ static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64
     part.copies = functions->convert ||
                   (part.columns > 1 ? gathers_columns(&part) : part.stride != (int64_t)part.kept);
     part.columns_ahead = part.copies ? 0 : job->columns_ahead;
+    part.packs = functions->core->has_index && part.columns > 1 && !part.copies &&
+                 part.stride > (int64_t)part.columns &&
+                 part.columns * functions->item_size <= FOLDED_BYTES / 2;
     if (job->settled && atomic_load_explicit(job->settled, memory_order_relaxed) < order) {
         functions->core->nothing(values);
     } else if (whole_part(functions, &part, (char *)values) && job->settled) {
@@ -389,133 +373,6 @@ static void last_task(const void *state, uint64_t row, struct cpu_worker *worker
             functions->core->apply(partials + s * size, partials + (s + apart) * size, across,
                                    job->mask);
     functions->store(&job->results, row * across, across, partials);
-}
-
-/* --- layouts */
-
-/* Appends axes in the kernels' form: the step of the last, the sizes of all but the first, their
- * steps. A size of 0 means the first axis. */
-static void take_axes(struct device_axes *axes, void **arguments, uint64_t total) {
-    for (int k = 0; k < SIDE; k++) {
-        const uint64_t size = k < SIDE - 1 ? *(const uint64_t *)arguments[1 + k] : 0;
-        axes->steps[axes->count] = *(const int64_t *)arguments[k ? SIDE - 1 + k : 0];
-        axes->sizes[axes->count++] = size ? size : total;
-        if (!size)
-            return;
-        total /= size;
-    }
-}
-
-/* Inserts the axes of `more`, from its axis `first` on, before all others. */
-static void append_axes(struct device_axes *axes, const struct device_axes *more, int first) {
-    for (int k = first; k < more->count; k++, axes->count++) {
-        axes->sizes[axes->count] = more->sizes[k];
-        axes->steps[axes->count] = more->steps[k];
-    }
-}
-
-/* Whether `unit` contiguous elements can move as one, with steps that are multiples of it. */
-static bool whole_units(const struct job *job, uint64_t unit, int64_t step) {
-    return (unit & (unit - 1)) == 0 && unit * job->functions->item_size <= GPUOPT_ITEM_MAX &&
-           step % (int64_t)unit == 0;
-}
-
-/* Whether the first axis of the columns is worth tiles of its own. */
-static bool fills_tiles(const struct job *job) {
-    const uint64_t columns = job->inner_axes.sizes[0], bytes = columns * job->functions->item_size;
-    return columns >= LONG_AXIS || (job->inner_axes.steps[0] == 1 && bytes >= LONG_RUN &&
-                                    bytes * job->reduced >= LONG_TILE && !job->functions->convert);
-}
-
-/* Makes rows of all other axes of the columns. */
-static void move_axes(struct job *job) {
-    const struct device_axes last = job->outer_axes;
-    job->outer *= job->inner / job->inner_axes.sizes[0];
-    job->inner = job->inner_axes.sizes[0];
-    job->outer_axes.count = 0;
-    append_axes(&job->outer_axes, &job->inner_axes, 1);
-    append_axes(&job->outer_axes, &last, 0);
-    job->inner_axes.count = 1;
-}
-
-/* Whether rows of bytes, a few of which are tried, soon have the value that ends a search, as bools
- * usually do. Short rows that would be gathered are processed as columns nevertheless. */
-static bool found_at_once(const struct job *job, const struct device_axes *rows) {
-    enum { TRIED = 8, LEAST = 8, LEAST_GATHERED = 24 }; /* rows, and elements of each */
-    const struct axis_core *core = job->functions->core;
-    const int8_t value = (int8_t)(INT8_MIN ^ job->results.key);
-    const uint64_t count = job->outer * job->inner, n = least(job->reduced, FIRST);
-    const uint64_t shortest = job->stride == 1                                    ? LEAST
-                              : job->inner_stride == 1 && job->inner > FEW_NARROW ? LONG_AXIS
-                                                                                  : LEAST_GATHERED;
-    char first[FIRST];
-    bool found = core->has_index && core->item_size == 1 && !job->mask && count >= TRIED &&
-                 job->reduced >= shortest;
-    for (uint64_t k = 0; k < TRIED && found; k++) {
-        int64_t start;
-        axes_at(rows, count / TRIED * k, 1, &start);
-        gather(first, job->in + start, 1, 1, n, 0, job->stride);
-        found = memchr(first, (uint8_t)value, n);
-    }
-    return found;
-}
-
-/* Chooses rows and columns. The results are ordered by the outer index and then by the inner one:
- * axes may move from one to the other. */
-static void set_shape(struct job *job, const struct device_axes *outer,
-                      const struct device_axes *inner) {
-    const struct axis_core *core = job->functions->core;
-    const bool adjoins = job->stride == 1 && !job->functions->convert;
-    const uint64_t short_row = core->has_index && !adjoins ? SEARCHED - 1 : core->short_row;
-    const uint64_t kept = job->inner;
-    const uint64_t few = job->functions->item_size > 1 ? FEW_COLUMNS : FEW_NARROW;
-    struct device_axes all = {.count = 0}; /* of the results */
-    if (kept > 1)
-        all = *inner;
-    append_axes(&all, outer, 0);
-    job->kept = 1;
-    job->unit = 1;
-    job->inner_stride = inner->steps[0];
-    if (kept > 1 && kept <= KEPT_MOST && (kept & (kept - 1)) == 0 && inner->count == 1 &&
-        job->inner_stride == 1 && !core->has_index &&
-        (job->stride == (int64_t)kept || whole_units(job, kept, job->stride))) {
-        job->kept = kept;
-        job->reduced *= kept;
-        job->inner = 1;
-        job->outer_axes = *outer;
-    } else if (found_at_once(job, &all) ||
-               (core->has_index && job->inner * job->functions->item_size <= FEW_BYTES &&
-                job->reduced >= LONG_AXIS &&
-                (job->functions->item_size == 1 || inner->count > 1 || job->inner_stride != 1 ||
-                 job->stride != (int64_t)kept))) {
-        job->outer *= job->inner; /* searching rows is faster than gathering columns */
-        job->inner = 1;
-        job->outer_axes = all;
-    } else if (job->inner <= (core->has_index ? few : 1) && job->outer > 1 &&
-               job->reduced <= short_row) {
-        /* Short rows are processed as columns: many of them at a time. */
-        job->inner_axes = all;
-        job->inner *= job->outer;
-        job->outer = 1;
-        job->inner_stride = job->inner_axes.steps[0];
-    } else {
-        job->outer_axes = *outer;
-        job->inner_axes = *inner;
-    }
-    if (job->inner_axes.count > 1 && fills_tiles(job))
-        move_axes(job);
-    const uint64_t unit = job->inner_axes.sizes[0];
-    if (job->inner_axes.count == 1) {
-        job->inner_axes.count = 0;
-    } else if (job->inner_axes.count == 2 && job->inner_axes.steps[0] == 1 &&
-               whole_units(job, unit, job->inner_axes.steps[1]) &&
-               whole_units(job, unit, job->stride)) {
-        job->inner_axes.count = 0;
-        job->unit = unit;
-        job->inner_stride = job->inner_axes.steps[1];
-    } else if (job->inner_axes.count) {
-        job->inner_stride = 0;
-    }
 }
 
 /* --- partial results: memory that malloc returns to the kernel costs page faults in every call */
@@ -573,11 +430,13 @@ static enum status run_job(struct device *device, bool parallel, struct job *job
         job->tile = round_up(ceil_div(job->inner, job->tiles), CPU_LINE);
     const uint64_t columns = least(job->inner, job->tile);
     const uint64_t even = job->outer * job->reduced * job->inner / FEW_TASKS;
-    const uint64_t fewest = core->has_index ? TASK_ITEMS_SEARCHED : TASK_ITEMS;
+    const uint64_t fewest = job->soon         ? TASK_ITEMS_SOON
+                            : core->has_index ? TASK_ITEMS_SEARCHED
+                                              : TASK_ITEMS;
     const uint64_t items = job->outer * job->tiles < FEW_TASKS
                                ? least(most(even, fewest), TASK_ITEMS_MOST)
                                : TASK_ITEMS_MOST;
-    job->share = least(job->reduced, items / columns);
+    job->share = job->soon ? job->reduced : least(job->reduced, items / columns);
     job->splits = (job->reduced - 1) / job->share + 1;
     /* Adjacent tiles first: memory is read in order. */
     const uint64_t tiles = job->splits > 1 ? 1 : most(1, fewest / (job->share * columns));
@@ -591,7 +450,7 @@ static enum status run_job(struct device *device, bool parallel, struct job *job
             return status_fail(STATUS_NO_HOST_MEMORY, "cpu: no memory for partial results");
         job->partials = room->bytes;
     }
-    const double elements = (double)(job->outer * job->reduced * job->inner);
+    const double elements = (double)(job->outer * (job->soon ? FIRST : job->reduced) * job->inner);
     const double bytes = elements * (double)job->functions->item_size;
     const bool direct = !copies && (job->inner > 1 || job->stride == (int64_t)job->kept);
     const double rows = job->inner > 1 ? 0 : (double)job->outer;
