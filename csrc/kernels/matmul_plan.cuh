@@ -8,9 +8,18 @@
 enum { MATMUL_AXES = 6 }; /* of a stack of products, merged */
 
 /* A launch of rung 13 has one of these modes. */
-enum matmul_mode { MATMUL_DOTS, MATMUL_QUADS, MATMUL_COLUMNS, MATMUL_OUTER, MATMUL_JOIN };
+enum matmul_mode {
+    MATMUL_DOTS,
+    MATMUL_QUADS,
+    MATMUL_COLUMNS,
+    MATMUL_ROWS,
+    MATMUL_OUTER,
+    MATMUL_JOIN
+};
 /* MATMUL_QUADS: rows and columns of a group of threads. */
 enum { MATMUL_QUAD = 4 };
+/* MATMUL_ROWS: rows of a thread. */
+enum { MATMUL_ROWS_OF_THREAD = 8 };
 /* MATMUL_OUTER: steps of k at most, and a block's tile. */
 enum { MATMUL_OUTER_BITS = 5, MATMUL_OUTER_ROWS = 64, MATMUL_OUTER_COLUMNS = 128 };
 
@@ -43,6 +52,7 @@ struct matmul_plan {
     uint32_t run_bits;               /* logarithm of the adjacent steps of k that a warp loads */
     uint32_t lane_bits, join_bits; /* of a dot product's threads, of the groups that join slices */
     uint32_t a_along_k, b_along_k; /* the axis along which threads load */
+    uint32_t width;                /* columns of a tile of rows */
     uint32_t axis_count;
     struct matmul_axis axes[MATMUL_AXES];
 };

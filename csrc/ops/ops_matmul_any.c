@@ -310,6 +310,53 @@ static void try_columns(const struct machine *machine, const struct matmul_plan 
         keep_cheaper(best, &way);
 }
 
+/* Passes of the first-level cache that a warp's load needs. */
+static double wavefronts(int64_t step) {
+    return distance(step) >= WARP ? WARP : distance(step) ? (double)distance(step) : 1;
+}
+
+/* Few steps of k, and few rows or columns: threads have rows of one column. */
+static void try_rows(const struct machine *machine, const struct matmul_plan *given,
+                     struct matmul_way *best) {
+    /* Cycles of a scheduler for a thread beside its steps, for a row of a stack, and instructions
+     * of a row's step. */
+    enum { SETUP = 300, OF_STACK = 60, ISSUED = 5, STEPS_MOST = 64, SCHEDULERS = 4, RESIDENT = 3 };
+    struct matmul_way way = {
+        .rung = MATMUL_DOTS_RUNG, .mode = MATMUL_ROWS, .threads = MATMUL_THREADS, .plan = *given};
+    struct matmul_plan *plan = &way.plan;
+    const uint64_t rows = plan->n ? plan->outputs / plan->n : 0;
+    uint64_t a_reach = distance(plan->a_row) * plan->m + distance(plan->a_k) * plan->k,
+             b_reach = distance(plan->b_column) * plan->n + distance(plan->b_k) * plan->k;
+    for (uint32_t axis = 0; axis < plan->axis_count; axis++) {
+        a_reach += plan->axes[axis].extent * distance(plan->axes[axis].a);
+        b_reach += plan->axes[axis].extent * distance(plan->axes[axis].b);
+    }
+    if (!rows || !plan->k || plan->k > STEPS_MOST || most(rows, most(a_reach, b_reach)) > INT32_MAX)
+        return;
+    plan->across = ceil_div(plan->n, MATMUL_THREADS);
+    plan->width = (uint32_t)ceil_div(plan->n, plan->across);
+    const uint64_t high = MATMUL_THREADS / plan->width;
+    plan->tiles = ceil_div(rows, high * MATMUL_ROWS_OF_THREAD); /* of a column of tiles */
+    way.blocks = plan->tiles * plan->across;
+    const bool stacked = plan->axis_count != 0;
+    const uint64_t lanes = least(plan->width, WARP), down = WARP / lanes;
+    const double a_passes = greater((double)down * wavefronts(plan->a_row) / WARP, 1);
+    const double b_passes = greater((double)lanes * wavefronts(plan->b_column) / WARP, 1) *
+                            (stacked ? MATMUL_ROWS_OF_THREAD : 1);
+    const double issued = (stacked ? 2.0 : 1.0) * ISSUED * MATMUL_ROWS_OF_THREAD / SCHEDULERS;
+    const double step = greater(MATMUL_ROWS_OF_THREAD * a_passes + b_passes, issued);
+    const double setup = SETUP + (stacked ? OF_STACK * MATMUL_ROWS_OF_THREAD : 0);
+    const double warps = MATMUL_THREADS / WARP;
+    const double busy = rounds_of(machine, (double)way.blocks, 1) * warps *
+                        (setup / SCHEDULERS + (double)plan->k * step);
+    const double waits = rounds_of(machine, (double)way.blocks, RESIDENT) *
+                         (ops_fixed(matmul, start_cycles) +
+                          (double)plan->k / 2 * ops_fixed(matmul, load_cycles) / 8);
+    way.cost =
+        greater(greater(busy, waits), memory_cost(machine, plan)) + ops_fixed(matmul, start_cycles);
+    keep_cheaper(best, &way);
+}
+
 /* Few steps of k: a block stages all of them, and its stores are contiguous. */
 static void try_outer(const struct machine *machine, const struct matmul_plan *given,
                       struct matmul_way *best) {
@@ -336,11 +383,6 @@ static void try_outer(const struct machine *machine, const struct matmul_plan *g
         greater(greater(busy, waits), memory_cost(machine, plan)) + ops_fixed(matmul, start_cycles);
     if (way.shared_bytes <= machine->shared_most)
         keep_cheaper(best, &way);
-}
-
-/* Passes of the first-level cache that a warp's load needs. */
-static double wavefronts(int64_t step) {
-    return distance(step) >= WARP ? WARP : distance(step) ? (double)distance(step) : 1;
 }
 
 static void try_dots(const struct machine *machine, const struct matmul_plan *given,
@@ -457,6 +499,8 @@ static void try_all_dots(const struct machine *machine, const struct ops_choice 
     }
     if (mode == 0 || mode == 2)
         try_outer(machine, plan, best);
+    if (mode == 0 || mode == 9)
+        try_rows(machine, plan, best);
 }
 
 bool ops_matmul_way(const struct ops_queue *queue, const struct ops_choice *choice,

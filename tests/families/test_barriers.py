@@ -156,7 +156,7 @@ PRODUCT = np.dtype(
     + [(name, "u8") for name in ("outputs", "chunk", "tiles", "across")]
     + [(name, "u4") for name in ("slices", "is_swapped", "down_bits", "across_bits")]
     + [(name, "u4") for name in ("team_bits", "run_bits", "lane_bits", "join_bits")]
-    + [(name, "u4") for name in ("a_along_k", "b_along_k")]
+    + [(name, "u4") for name in ("a_along_k", "b_along_k", "width")]
     + [
         ("axis_count", "u4"),
         ("axes", np.dtype([(name, "u8") for name in ("extent", "a", "b")]), 6),
@@ -181,19 +181,19 @@ def any_product(m, k, n, rung, blocks, mode=None, block=None, **fields):
     return launch, [*arrays, *([] if mode is None else [mode]), plan.tobytes()]
 
 
-def cut_product(m, k, n, block, tile, chunk):
+def cut_product(m, k, n, block, tile, chunk, **fields):
     """Return a launch of rung 11, and its arguments: a whole tile, and others cut into chunks."""
     rows, columns, depth = tile
     tiles, layers = -(-m // rows) * -(-n // columns), -(-k // depth)
     cut_layers = (tiles - 1) * layers
     launch, (a, b, c, pieces, plan) = any_product(
-        m, k, n, 11, 1 + -(-cut_layers // chunk), block=block, tiles=tiles
+        m, k, n, 11, 1 + -(-cut_layers // chunk), block=block, tiles=tiles, **fields
     )
     cut = [np.zeros(64, np.uint32), 1, chunk, layers, cut_layers]
     return launch, [a, b, c, pieces, *cut, plan]
 
 
-DOTS, QUADS, COLUMNS, OUTER, JOIN = range(5)
+DOTS, QUADS, COLUMNS, ROWS, OUTER, JOIN = range(6)
 
 # Cases by family, with partial tiles; one for each path of a rung.
 CASES = {
@@ -238,6 +238,7 @@ OWN_CASES = {
     ("matmul", 11): [
         cut_product(150, 70, 140, 256, (128, 128, 8), 4),
         cut_product(150, 70, 140, 128, (128, 32, 8), 4),
+        cut_product(150, 70, 150, 128, (128, 32, 8), 4, is_swapped=1, c_row=1, c_column=150),
         cut_product(150, 70, 140, 64, (64, 64, 8), 4),
     ],
     ("matmul", 12): [
@@ -248,6 +249,7 @@ OWN_CASES = {
         any_product(3, 5000, 1, 13, 3, DOTS, lane_bits=8),
         *(any_product(9, 5000, n, 13, 3, QUADS, lane_bits=8) for n in (1, 3)),
         *(any_product(150, 90, n, 13, 2, COLUMNS, a_row=1, a_k=150) for n in (1, 4)),
+        any_product(100, 20, 5, 13, 1, ROWS, width=5),
         any_product(100, 20, 150, 13, 4, OUTER, across=2, down_bits=3, lane_bits=5, b_along_k=0),
         any_product(9, 1, 7, 13, 2, JOIN, slices=20, join_bits=3),
     ],

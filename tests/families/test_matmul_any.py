@@ -119,27 +119,45 @@ def test_every_shape_of_a_tile_matches_numpy(device, dtype, rng):
 DOT_MODES = {row["name"]: row["tried"] for row in _core.tunings("matmul")}["dot_mode"][1:]
 
 
+def in_stack(device, rng, dtype, count, m, k, n, turned):
+    """Return a stack of products, and its operands, transposed in memory if `turned`."""
+    stored = [rng.standard_normal((count, *shape)).astype(dtype) for shape in ((m, k), (k, n))]
+    if turned:
+        stored = [np.ascontiguousarray(each.swapaxes(1, 2)) for each in stored]
+    views = [each.swapaxes(1, 2) if turned else each for each in stored]
+    numbers = matmul._numbers(*(x for v in views for x in (v.shape, matmul._in_items(v))))
+    problem = replace(
+        matmul.matmul_problem(*(v[0] for v in views)),
+        inputs=tuple(stored), numbers=numbers, shape=(count, m, n),
+    )  # fmt: skip
+    return _core.Workbench(with_output(problem), device=device), views
+
+
 @pytest.mark.parametrize("device", [kind for kind in kinds() if "cpu" not in str(kind)])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_quads_and_columns_of_any_shape_match_numpy(device, dtype, rng):
-    columns, *_, warps, blocks = DOT_MODES
+    columns, *_, warps, blocks, _ = DOT_MODES
     quads = ((4, 64, 4), (1, 513, 1), (33, 63, 1), (2, 700, 9), (7, 1, 5))
     wide = ((1, 70, 259), (2, 67, 1031), (3, 9, 514), (4, 35, 256))  # b's rows are contiguous
     for (m, k, n), turned in itertools.product(quads + wide, (False, True)):
-        stored = [rng.standard_normal((2, *shape)).astype(dtype) for shape in ((m, k), (k, n))]
-        if turned:
-            stored = [np.ascontiguousarray(each.swapaxes(1, 2)) for each in stored]
-        views = [each.swapaxes(1, 2) if turned else each for each in stored]
-        numbers = matmul._numbers(*(x for v in views for x in (v.shape, matmul._in_items(v))))
-        problem = replace(
-            matmul.matmul_problem(*(v[0] for v in views)),
-            inputs=tuple(stored), numbers=numbers, shape=(2, m, n),
-        )  # fmt: skip
-        bench = _core.Workbench(with_output(problem), device=device)
+        bench, views = in_stack(device, rng, dtype, 2, m, k, n, turned)
         modes = (columns,) if n >= 256 and not turned else (warps, blocks)
         for mode, slices in itertools.product(modes, (1, 4)):
             got = bench.run(13, tuning={"dot_mode": mode, "dot_slices": slices})
             check(np.asarray(got).reshape(2, m, n), *views)
+
+
+@pytest.mark.parametrize("device", [kind for kind in kinds() if "cpu" not in str(kind)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_of_few_steps_match_numpy(device, dtype, rng):
+    """Cover few columns, few rows, columns of several tiles, and products shorter than a thread."""
+    rows = DOT_MODES[-1]
+    shapes = ((1, 300, 1, 5), (1, 2100, 7, 1), (1, 3, 6, 700), (1, 9, 33, 257), (5, 2, 3, 4),
+              (300, 1, 2, 3), (3, 70, 5, 31), (1, 1, 1, 1))  # fmt: skip
+    for shape, turned in itertools.product(shapes, (False, True)):
+        bench, views = in_stack(device, rng, dtype, *shape, turned)
+        got = bench.run(13, tuning={"dot_mode": rows})
+        check(np.asarray(got).reshape(shape[0], shape[1], shape[3]), *views)
 
 
 @needs_sim

@@ -366,6 +366,51 @@ __device__ void multiply_columns(const T *a, const T *b, T *c, sum_of<T> *partia
     store_columns<Columns, Wide>(sums, vectors, c, partials, plan, part, first);
 }
 
+// --- rows: few steps of k, and few rows or columns, so that memory takes longest. Threads of a
+// block stand for `width` columns and for as many rows as fit, ROWS times; a stack's rows are
+// numbered through. No shared memory: the caches serve elements that several threads load.
+
+template <bool Stacked, class T>
+__device__ void multiply_rows(const T *a, const T *b, T *c, const matmul_plan &plan) {
+    constexpr unsigned Rows = MATMUL_ROWS_OF_THREAD;
+    const unsigned tiles = static_cast<unsigned>(plan.tiles), tile_column = blockIdx.x / tiles;
+    const unsigned high = THREADS / plan.width, down = threadIdx.x / plan.width;
+    const uint64 column = uint64(tile_column) * plan.width + threadIdx.x - down * plan.width;
+    const unsigned first = (blockIdx.x - tile_column * tiles) * high * Rows + down,
+                   m = static_cast<unsigned>(plan.m),
+                   rows = static_cast<unsigned>(plan.outputs / plan.n); // of the stack
+    if (down >= high || column >= plan.n || first >= rows)
+        return;
+    int x[Rows], y[Stacked ? Rows : 1] = {static_cast<int>(column * plan.b_column)}; // elements
+#pragma unroll
+    for (unsigned i = 0; i < Rows; i++) {
+        const unsigned row = min(first + i * high, rows - 1); // beyond the last: it again
+        if constexpr (Stacked) {
+            const operands<T> from = operands_of(a, b, plan, row / m);
+            x[i] = static_cast<int>(from.a - a + row % m * plan.a_row);
+            y[i] = static_cast<int>(from.b - b + column * plan.b_column);
+        } else
+            x[i] = static_cast<int>(row * plan.a_row);
+    }
+    const int a_k = static_cast<int>(plan.a_k), b_k = static_cast<int>(plan.b_k);
+    sum_of<T> sums[Rows] = {};
+#pragma unroll 4
+    for (unsigned step = 0; step < static_cast<unsigned>(plan.k); step++) {
+#pragma unroll
+        for (unsigned i = 0; i < Rows; i++) {
+            sums[i] += widened(a[x[i]]) * widened(b[y[Stacked ? i : 0]]);
+            x[i] += a_k;
+        }
+#pragma unroll
+        for (unsigned i = 0; i < (Stacked ? Rows : 1); i++)
+            y[i] += b_k;
+    }
+#pragma unroll
+    for (unsigned i = 0; i < Rows; i++)
+        if (const unsigned row = first + i * high; row < rows)
+            c[row * plan.n + column] = rounded<T>(sums[i]);
+}
+
 // --- outer: few steps of k, so that storing the results takes longest. All of k passes through
 // shared memory at once; a thread has 8 rows of a warp's, and columns 32 apart: a warp's stores are
 // contiguous in any layout.

@@ -161,68 +161,47 @@ __device__ void store_lines(const S *staged, U *c, uint64 n, unsigned lines, uns
     }
 }
 
-// Stores a warp's sums by runs of rows. `area` stages a word of rows of each lane at a time.
-template <class Tiling, class S, class U>
-__device__ void store_runs(const outputs<Tiling, S> &mine, S *area, U *c, corner tile, uint64 m,
-                           uint64 n, unsigned thread) {
-    constexpr unsigned Wide = WIDE<S>, Columns = Tiling::WarpColumns, Lines = mine.RowStep;
-    const unsigned row = mine.row / Tiling::WarpRows * Tiling::WarpRows, line = mine.row - row;
-    const unsigned column = mine.column / Columns * Columns;
-    const unsigned down = min(beyond(m, tile.row + row), uint64(Tiling::WarpRows));
-    const unsigned left = min(beyond(n, tile.column + column), uint64(Columns));
-    S *const own = area + thread / 32 * (Lines * Columns);
-    c += (tile.row + row) * n + tile.column + column;
+// Stores a warp's sums by runs: of rows or, for a transposed product, of columns, which are then
+// contiguous in the result. `area` stages a word of lines of each lane at a time.
+template <bool Turned, class Tiling, class S, class U>
+__device__ void store_runs(const outputs<Tiling, S> &mine, S *area, U *c, corner tile,
+                           const matmul_plan &plan, unsigned thread) {
+    constexpr unsigned Wide = WIDE<S>;
+    constexpr unsigned Lines = Turned ? mine.ColumnStep : mine.RowStep; // staged at a time
+    constexpr unsigned Length = Turned ? Tiling::WarpRows : Tiling::WarpColumns;
+    constexpr unsigned By = Turned ? mine.RowStep : mine.ColumnStep;
+    constexpr unsigned Parts = Turned ? mine.ColumnWords : mine.RowWords;
+    const unsigned row = mine.row / Tiling::WarpRows * Tiling::WarpRows;
+    const unsigned column = mine.column / Tiling::WarpColumns * Tiling::WarpColumns;
+    const unsigned line = Turned ? mine.column - column : mine.row - row;
+    const unsigned at = Turned ? mine.row - row : mine.column - column;
+    const uint64 first = Turned ? tile.column + column : tile.row + row;
+    const uint64 begin = Turned ? tile.row + row : tile.column + column;
+    const uint64 by = Turned ? plan.c_column : plan.n;
+    const unsigned lines = min(beyond(Turned ? plan.n : plan.m, first), uint64(Parts * Lines));
+    const unsigned left = min(beyond(Turned ? plan.m : plan.n, begin), uint64(Length));
+    S *const own = area + thread / 32 * (Lines * Length);
+    c += first * by + begin;
 #pragma unroll
-    for (unsigned part = 0; part < mine.RowWords; part++) {
+    for (unsigned part = 0; part < Parts; part++) {
         if (part)
             __syncwarp();
 #pragma unroll
         for (unsigned i = 0; i < Wide; i++)
 #pragma unroll
-            for (unsigned j = 0; j < mine.ColumnWords; j++)
-                *reinterpret_cast<word<S> *>(
-                    own + (line + i) * Columns +
-                    ((mine.column - column + j * mine.ColumnStep) ^ shift_of<S>(line))) =
-                    *reinterpret_cast<const word<S> *>(&mine.sums[part * Wide + i][j * Wide]);
+            for (unsigned w = 0; w < Length / By; w++) {
+                word<S> all;
+#pragma unroll
+                for (unsigned each = 0; each < Wide; each++)
+                    all.items[each] = Turned ? mine.sums[w * Wide + each][part * Wide + i]
+                                             : mine.sums[part * Wide + i][w * Wide + each];
+                *reinterpret_cast<word<S> *>(own + (line + i) * Length +
+                                             ((at + w * By) ^ shift_of<S>(line))) = all;
+            }
         __syncwarp();
-        if (down > part * Lines)
-            store_lines<Columns>(own, c, n, min(down - part * Lines, Lines), left, thread % 32);
-        c += Lines * n;
-    }
-}
-
-// Stores sums to a result whose columns are contiguous: that of a transposed product.
-template <class Tiling, class S, class U>
-__device__ void store_turned(const outputs<Tiling, S> &mine, U *c, corner tile,
-                             const matmul_plan &plan) {
-    constexpr unsigned Wide = WIDE<S>;
-    struct __align__(Wide * sizeof(U)) run_word {
-        U items[Wide];
-    };
-    const bool words = plan.m % Wide == 0 && plan.c_column % Wide == 0 &&
-                       reinterpret_cast<uint64>(c) % sizeof(run_word) == 0;
-    const uint64 first = tile.row + mine.row, left = beyond(plan.m, first);
-    const uint64 column = tile.column + mine.column;
-#pragma unroll
-    for (unsigned j = 0; j < mine.Columns; j++) {
-        const uint64 at = column + j / Wide * mine.ColumnStep + j % Wide;
-        if (at >= plan.n)
-            continue;
-        U *to = c + at * plan.c_column + first;
-#pragma unroll
-        for (unsigned i = 0; i < mine.Rows; i += Wide, to += mine.RowStep) {
-            run_word all;
-#pragma unroll
-            for (unsigned each = 0; each < Wide; each++)
-                all.items[each] = rounded<U>(mine.sums[i + each][j]);
-            const unsigned down = i / Wide * mine.RowStep;
-            if (words && down < left)
-                *reinterpret_cast<run_word *>(to) = all;
-#pragma unroll
-            for (unsigned each = 0; each < Wide; each++)
-                if (!words && down + each < left)
-                    to[each] = all.items[each];
-        }
+        if (lines > part * Lines)
+            store_lines<Length>(own, c, by, min(lines - part * Lines, Lines), left, thread % 32);
+        c += Lines * by;
     }
 }
 
@@ -301,8 +280,8 @@ __device__ void matmul_chunks(const T *a, const T *b, T *c, const chunks<sum_of<
                 to += work.product * plan.m * plan.n;
                 if constexpr (Tiling::Rows != Tiling::Columns)
                     if (plan.is_swapped)
-                        return store_turned(mine, to, work.tile, plan);
-                store_runs(mine, ring, to, work.tile, plan.m, plan.n, threadIdx.x);
+                        return store_runs<true>(mine, ring, to, work.tile, plan, threadIdx.x);
+                store_runs<false>(mine, ring, to, work.tile, plan, threadIdx.x);
             };
             S *const sums = cut.pieces + work.slice * plan.outputs;
             if constexpr (sizeof(T) == sizeof(S))
