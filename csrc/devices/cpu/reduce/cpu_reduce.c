@@ -108,26 +108,34 @@ _Static_assert(PIECE_BYTES % (LEAF * GPUOPT_ITEM_MAX) == 0, "a piece has whole l
 struct functions;
 
 /* The elements of a chunk: contiguous ones, or those of a box from `first` on. Pieces of whole
- * leaves that are contiguous are read in place, others gathered to `room`. */
+ * leaves whose elements are `step` apart are read in place, others gathered to `room`. */
 struct source {
     const char *items;
     const struct device_box *box; /* NULL: contiguous */
     uint64_t first;
     char *room;
+    int64_t step; /* of the last piece */
 };
 
-/* The elements from `at` on, contiguous: all `n` of them, or `*count` in whole leaves. */
+/* Steps of elements that are read in place: gathers would not overlap with reading memory. Narrow
+ * elements are shuffled too often for it (TUNING.md C36). */
+#define STEP_MOST(items) (sizeof(type_##items) >= 4 ? 3 : 1)
+
+/* The elements from `at` on, at most `step_most` apart: all `n` of them, or `*count` in whole
+ * leaves. */
 static const void *next_piece(struct source *source, size_t at, size_t n, size_t size,
-                              size_t *count) {
+                              int64_t step_most, size_t *count) {
     *count = n;
+    source->step = 1;
     if (!source->box)
         return source->items + at * size;
     const struct device_axes *axes = &source->box->axes;
     const uint64_t first = source->first + at, column = first % axes->sizes[0];
     const size_t run = min_u64(n, axes->sizes[0] - column);
     const size_t least = PIECE_BYTES / size;
-    if (axes->steps[0] == 1 && run >= least) {
+    if (axes->steps[0] >= 1 && axes->steps[0] <= step_most && run >= least) {
         int64_t offset;
+        source->step = axes->steps[0];
         axes_at(axes, first, 1, &offset);
         *count = run < n ? run / LEAF * LEAF : n;
         return (const char *)source->box->first + offset * (int64_t)size;
@@ -139,7 +147,9 @@ static const void *next_piece(struct source *source, size_t at, size_t n, size_t
 
 /* The elements of a large piece before its first whole cache line, or all. Vectors that cross lines
  * take up to 1.5 times as long (TUNING.md C27). */
-static size_t to_line(const void *in, size_t count, size_t size) {
+static size_t to_line(const void *in, size_t count, size_t size, int64_t step) {
+    if (step != 1)
+        return count;
     const size_t before = -(uintptr_t)in % CPU_LINE / size;
     return before && count * size >= PIECE_BYTES ? before : count;
 }
@@ -154,9 +164,13 @@ static size_t to_line(const void *in, size_t count, size_t size) {
  * for their sibling. The last `left` lanes are the result: 2 for halves of complex numbers. */
 #define TREE(op, items, acc)                                                                       \
     CPU_INLINE void leaf_##op##_##items(const type_##items *in, type_##acc *restrict out,          \
-                                        int64_t key) {                                             \
+                                        int64_t key, const int64_t step) {                         \
         type_##acc lanes[LANES];                                                                   \
+        type_##items near[LEAF];                                                                   \
         (void)key;                                                                                 \
+        for (int i = 0; i < LEAF && step != 1; i++)                                                \
+            near[i] = in[i * step];                                                                \
+        in = step != 1 ? near : in;                                                                \
         for (int lane = 0; lane < LANES; lane++)                                                   \
             lanes[lane] = LOAD_##items(acc, in[lane]);                                             \
         /* Unrolled, gcc would add lane by lane, and read memory in that order. */                 \
@@ -179,16 +193,24 @@ static size_t to_line(const void *in, size_t count, size_t size) {
             rest[lane] = IDENTITY_##op(acc);                                                       \
         for (size_t done = 0, count; done < n; done += count) {                                    \
             const type_##items *in =                                                               \
-                next_piece(source, done / (size_t)left, (n - done) / (size_t)left, size, &count);  \
+                next_piece(source, done / (size_t)left, (n - done) / (size_t)left, size,           \
+                           left == 1 ? STEP_MOST(items) : 1, &count);                              \
+            const int64_t step = source->step;                                                     \
             count *= (size_t)left;                                                                 \
             const size_t leaves = (done + count) / LEAF;                                           \
-            for (size_t leaf = done / LEAF; leaf < leaves; leaf++, in += LEAF) {                   \
-                leaf_##op##_##items(in, stack[depth++], key);                                      \
+            for (size_t leaf = done / LEAF; leaf < leaves; leaf++, in += LEAF * step) {            \
+                if (STEP_MOST(items) > 1 && left == 1 && step == 2)                                \
+                    leaf_##op##_##items(in, stack[depth++], key, 2);                               \
+                else if (STEP_MOST(items) > 1 && left == 1 && step == 3)                           \
+                    leaf_##op##_##items(in, stack[depth++], key, 3);                               \
+                else                                                                               \
+                    leaf_##op##_##items(in, stack[depth++], key, 1);                               \
                 for (size_t pairs = leaf + 1; pairs % 2 == 0; pairs /= 2, depth--)                 \
                     merge_##op##_##items(stack[depth - 2], stack[depth - 1]);                      \
             }                                                                                      \
             for (size_t i = 0; i < (done + count) % LEAF; i++)                                     \
-                rest[i % LANES] = APPLY_##op(acc, rest[i % LANES], LOAD_##items(acc, in[i]));      \
+                rest[i % LANES] =                                                                  \
+                    APPLY_##op(acc, rest[i % LANES], LOAD_##items(acc, in[(int64_t)i * step]));    \
         }                                                                                          \
         while (depth > 0)                                                                          \
             merge_##op##_##items(rest, stack[--depth]);                                            \
@@ -217,52 +239,64 @@ static size_t to_line(const void *in, size_t count, size_t size) {
 #define PAIRS_sum_complex128 tree_sum_float64
 
 /* Lanes of operations whose result does not depend on the order. */
-#define ORDERLESS_FUNCTIONS(op, items, acc)                                                  \
-    CPU_INLINE void any_chunk_##op##_##items(const struct functions *functions,              \
-                                             struct source *source, size_t n, void *out) {   \
-        typedef NARROW_##op(items, acc) narrow;                                              \
-        typedef bits_of_##acc bits;                                                          \
-        enum { MANY = ORDERLESS_BYTES / sizeof(narrow) };                                    \
-        const int64_t key = functions->key;                                                  \
-        narrow lanes[MANY];                                                                  \
-        bits signs[MANY] = {0}, nans[MANY / 2] = {0}, sign = 0, nan = 0;                     \
-        type_##acc wide[MANY];                                                               \
-        (void)key, (void)sign, (void)nan;                                                    \
-        for (int lane = 0; lane < MANY; lane++)                                              \
-            lanes[lane] = IDENTITY_##op(acc);                                                \
-        for (size_t done = 0, count; done < n; done += count) {                              \
-            const type_##items *in = next_piece(source, done, n - done, sizeof *in, &count); \
-            size_t i = 0;                                                                    \
-            count = TO_LINE_##op(in, count, sizeof *in);                                     \
-            for (; i + MANY <= count; i += MANY) {                                           \
-                for (int lane = 0; lane < MANY; lane++) {                                    \
-                    const narrow next = ITEM_##op(items, acc, in[i + (size_t)lane]);         \
-                    lanes[lane] = COMBINE_##op(acc, lanes[lane], next);                      \
-                    signs[lane] |= (bits)SIGN_##op(acc, next);                               \
-                }                                                                            \
-                for (int lane = 0; lane < MANY / 2; lane++)                                  \
-                    nans[lane] |= (bits)EITHER_NAN_##op(items, acc, in[i + (size_t)lane],    \
-                                                        in[i + MANY / 2 + (size_t)lane]);    \
-            }                                                                                \
-            for (int lane = 0; i < count; i++, lane++) {                                     \
-                const narrow next = ITEM_##op(items, acc, in[i]);                            \
-                lanes[lane] = COMBINE_##op(acc, lanes[lane], next);                          \
-                sign |= (bits)SIGN_##op(acc, next);                                          \
-                nan |= (bits)EITHER_NAN_##op(items, acc, in[i], in[i]);                      \
-            }                                                                                \
-        }                                                                                    \
-        for (int lane = 0; lane < MANY; lane++) {                                            \
-            wide[lane] = (type_##acc)lanes[lane];                                            \
-            sign |= signs[lane];                                                             \
-        }                                                                                    \
-        for (int lane = 0; lane < MANY / 2; lane++)                                          \
-            nan |= nans[lane];                                                               \
-        for (int half = MANY / 2; half > 0; half /= 2)                                       \
-            for (int lane = 0; lane < half; lane++)                                          \
-                wide[lane] = FOLD_##op(acc, wide[lane], wide[lane + half]);                  \
-        wide[0] = VALUE_OF_##op(acc, wide[0], sign, nan);                                    \
-        *(type_##acc *)out = BACK_##op(acc, wide[0]);                                        \
-    }                                                                                        \
+#define ORDERLESS_LANES(op, items, acc, step)                                   \
+    for (; i + MANY <= count; i += MANY) {                                      \
+        const type_##items *run = in + i * step;                                \
+        for (int lane = 0; lane < MANY; lane++) {                               \
+            const narrow next = ITEM_##op(items, acc, run[lane * step]);        \
+            lanes[lane] = COMBINE_##op(acc, lanes[lane], next);                 \
+            signs[lane] |= (bits)SIGN_##op(acc, next);                          \
+        }                                                                       \
+        for (int lane = 0; lane < MANY / 2; lane++)                             \
+            nans[lane] |= (bits)EITHER_NAN_##op(items, acc, run[lane * step],   \
+                                                run[(MANY / 2 + lane) * step]); \
+    }
+#define ORDERLESS_FUNCTIONS(op, items, acc)                                                \
+    CPU_INLINE void any_chunk_##op##_##items(const struct functions *functions,            \
+                                             struct source *source, size_t n, void *out) { \
+        typedef NARROW_##op(items, acc) narrow;                                            \
+        typedef bits_of_##acc bits;                                                        \
+        enum { MANY = ORDERLESS_BYTES / sizeof(narrow) };                                  \
+        const int64_t key = functions->key;                                                \
+        narrow lanes[MANY];                                                                \
+        bits signs[MANY] = {0}, nans[MANY / 2] = {0}, sign = 0, nan = 0;                   \
+        type_##acc wide[MANY];                                                             \
+        (void)key, (void)sign, (void)nan;                                                  \
+        for (int lane = 0; lane < MANY; lane++)                                            \
+            lanes[lane] = IDENTITY_##op(acc);                                              \
+        for (size_t done = 0, count; done < n; done += count) {                            \
+            const type_##items *in =                                                       \
+                next_piece(source, done, n - done, sizeof *in, STEP_MOST(items), &count);  \
+            const int64_t step = source->step;                                             \
+            size_t i = 0;                                                                  \
+            count = TO_LINE_##op(in, count, sizeof *in, step);                             \
+            if (STEP_MOST(items) > 1 && step == 2) {                                       \
+                ORDERLESS_LANES(op, items, acc, 2)                                         \
+            } else if (STEP_MOST(items) > 1 && step == 3) {                                \
+                ORDERLESS_LANES(op, items, acc, 3)                                         \
+            } else {                                                                       \
+                ORDERLESS_LANES(op, items, acc, 1)                                         \
+            }                                                                              \
+            for (int lane = 0; i < count; i++, lane++) {                                   \
+                const type_##items item = in[(int64_t)i * step];                           \
+                const narrow next = ITEM_##op(items, acc, item);                           \
+                lanes[lane] = COMBINE_##op(acc, lanes[lane], next);                        \
+                sign |= (bits)SIGN_##op(acc, next);                                        \
+                nan |= (bits)EITHER_NAN_##op(items, acc, item, item);                      \
+            }                                                                              \
+        }                                                                                  \
+        for (int lane = 0; lane < MANY; lane++) {                                          \
+            wide[lane] = (type_##acc)lanes[lane];                                          \
+            sign |= signs[lane];                                                           \
+        }                                                                                  \
+        for (int lane = 0; lane < MANY / 2; lane++)                                        \
+            nan |= nans[lane];                                                             \
+        for (int half = MANY / 2; half > 0; half /= 2)                                     \
+            for (int lane = 0; lane < half; lane++)                                        \
+                wide[lane] = FOLD_##op(acc, wide[lane], wide[lane + half]);                \
+        wide[0] = VALUE_OF_##op(acc, wide[0], sign, nan);                                  \
+        *(type_##acc *)out = BACK_##op(acc, wide[0]);                                      \
+    }                                                                                      \
     CHUNKS(op, items)
 
 /* Bits of integers of any width, by words, which are combined at the end. */
@@ -276,7 +310,7 @@ static size_t to_line(const void *in, size_t count, size_t size) {
         for (int lane = 0; lane < MANY; lane++)                                            \
             block[lane] = key;                                                             \
         for (size_t done = 0, count; done < n; done += count) {                            \
-            const char *in = next_piece(source, done, n - done, size, &count);             \
+            const char *in = next_piece(source, done, n - done, size, 1, &count);          \
             const size_t bytes = count * size;                                             \
             size_t i = 0;                                                                  \
             for (; i + ORDERLESS_BYTES <= bytes; i += ORDERLESS_BYTES) {                   \
@@ -342,94 +376,6 @@ ORDERLESS_FUNCTIONS(or, bool, bool)
 ORDERLESS_FUNCTIONS(xor, bool, bool)
 BITS_FUNCTIONS(or, bits, bits)
 BITS_FUNCTIONS(xor, bits, bits)
-
-/* The chunks of an operation on a dtype. */
-#define CORE_sum(items) JOIN(sum, SIGNED_##items)
-#define CORE_prod(items) JOIN(prod, SIGNED_##items)
-#define CORE_min(items) JOIN(min, SIGNED_##items)
-#define CORE_max(items) JOIN(min, SIGNED_##items)
-#define CORE_and(items) JOIN(and, BITS_##items)
-#define CORE_or(items) JOIN(or, BITS_##items)
-#define CORE_xor(items) JOIN(xor, BITS_##items)
-#define JOIN(op, items) JOINED(op, items)
-#define JOINED(op, items) op##_##items
-#define and_bits or_bits /* of complements */
-#define SIGNED_bool bool
-#define SIGNED_int8 int8
-#define SIGNED_int16 int16
-#define SIGNED_int32 int32
-#define SIGNED_int64 int64
-#define SIGNED_uint8 int8
-#define SIGNED_uint16 int16
-#define SIGNED_uint32 int32
-#define SIGNED_uint64 int64
-#define SIGNED_float16 float16
-#define SIGNED_float32 float32
-#define SIGNED_float64 float64
-#define SIGNED_complex64 complex64
-#define SIGNED_complex128 complex128
-#define BITS_bool bool
-#define BITS_int8 bits
-#define BITS_int16 bits
-#define BITS_int32 bits
-#define BITS_int64 bits
-#define BITS_uint8 bits
-#define BITS_uint16 bits
-#define BITS_uint32 bits
-#define BITS_uint64 bits
-
-/* Sums mask an unsigned element that is widened; extremes flip bits to obtain the order of signed
- * elements, smallest first; `and` flips all bits. */
-#define KEY_sum(items) KEPT_##items
-#define KEY_prod(items) KEPT_##items
-#define KEY_min(items) FLIPPED_##items
-#define KEY_max(items) (FLIPPED_##items ^ REVERSED_##items)
-#define KEY_and(items) -1
-#define KEY_or(items) 0
-#define KEY_xor(items) 0
-#define TOGETHER_sum 1
-#define TOGETHER_prod 1
-#define TOGETHER_min TASK_CHUNKS
-#define TOGETHER_max TASK_CHUNKS
-#define TOGETHER_and TASK_CHUNKS
-#define TOGETHER_or TASK_CHUNKS
-#define TOGETHER_xor TASK_CHUNKS
-#define KEPT_bool -1
-#define KEPT_int8 -1
-#define KEPT_int16 -1
-#define KEPT_int32 -1
-#define KEPT_int64 -1
-#define KEPT_uint8 UINT8_MAX
-#define KEPT_uint16 UINT16_MAX
-#define KEPT_uint32 UINT32_MAX
-#define KEPT_uint64 -1
-#define KEPT_float16 -1
-#define KEPT_float32 -1
-#define KEPT_float64 -1
-#define KEPT_complex64 -1
-#define KEPT_complex128 -1
-#define FLIPPED_int8 0
-#define FLIPPED_int16 0
-#define FLIPPED_int32 0
-#define FLIPPED_int64 0
-#define FLIPPED_uint8 INT8_MIN
-#define FLIPPED_uint16 INT16_MIN
-#define FLIPPED_uint32 INT32_MIN
-#define FLIPPED_uint64 INT64_MIN
-#define FLIPPED_float16 0
-#define FLIPPED_float32 0
-#define FLIPPED_float64 0
-#define REVERSED_int8 -1
-#define REVERSED_int16 -1
-#define REVERSED_int32 -1
-#define REVERSED_int64 -1
-#define REVERSED_uint8 -1
-#define REVERSED_uint16 -1
-#define REVERSED_uint32 -1
-#define REVERSED_uint64 -1
-#define REVERSED_float16 INT32_MIN /* the sign of a float32 */
-#define REVERSED_float32 INT32_MIN
-#define REVERSED_float64 INT64_MIN
 
 #define FUNCTIONS_ROW(op, items, acc)                                                 \
     static void combine_##op##_##items(void *a, const void *b) {                      \

@@ -96,11 +96,11 @@ typedef int64_t narrow_int32;
 typedef uint64_t narrow_int64; /* wraps */
 
 /* Elements of a piece that are reduced before the others: of the same lanes, which need no room. */
-#define TO_LINE_sum(in, count, size) (count)
-#define TO_LINE_and(in, count, size) (count)
-#define TO_LINE_or(in, count, size) (count)
-#define TO_LINE_xor(in, count, size) (count)
-#define TO_LINE_min(in, count, size) to_line(in, count, size)
+#define TO_LINE_sum(in, count, size, step) (count)
+#define TO_LINE_and(in, count, size, step) (count)
+#define TO_LINE_or(in, count, size, step) (count)
+#define TO_LINE_xor(in, count, size, step) (count)
+#define TO_LINE_min(in, count, size, step) to_line(in, count, size, step)
 
 #define COMBINE_sum(acc, a, b) (narrow)((a) + (b))
 #define COMBINE_min(acc, a, b) ((b) < (a) ? (b) : (a)) /* ignores a NaN in b */
@@ -206,5 +206,95 @@ typedef uint64_t narrow_int64; /* wraps */
 #define IDENTITY_and(acc) ALL_ONES_##acc
 #define IDENTITY_or(acc) 0
 #define IDENTITY_xor(acc) 0
+
+/* --- signatures: from those of a reduction to the fewer that have code, and their keys */
+
+/* The chunks of an operation on a dtype. */
+#define CORE_sum(items) JOIN(sum, SIGNED_##items)
+#define CORE_prod(items) JOIN(prod, SIGNED_##items)
+#define CORE_min(items) JOIN(min, SIGNED_##items)
+#define CORE_max(items) JOIN(min, SIGNED_##items)
+#define CORE_and(items) JOIN(and, BITS_##items)
+#define CORE_or(items) JOIN(or, BITS_##items)
+#define CORE_xor(items) JOIN(xor, BITS_##items)
+#define JOIN(op, items) JOINED(op, items)
+#define JOINED(op, items) op##_##items
+#define and_bits or_bits /* of complements */
+#define SIGNED_bool bool
+#define SIGNED_int8 int8
+#define SIGNED_int16 int16
+#define SIGNED_int32 int32
+#define SIGNED_int64 int64
+#define SIGNED_uint8 int8
+#define SIGNED_uint16 int16
+#define SIGNED_uint32 int32
+#define SIGNED_uint64 int64
+#define SIGNED_float16 float16
+#define SIGNED_float32 float32
+#define SIGNED_float64 float64
+#define SIGNED_complex64 complex64
+#define SIGNED_complex128 complex128
+#define BITS_bool bool
+#define BITS_int8 bits
+#define BITS_int16 bits
+#define BITS_int32 bits
+#define BITS_int64 bits
+#define BITS_uint8 bits
+#define BITS_uint16 bits
+#define BITS_uint32 bits
+#define BITS_uint64 bits
+
+/* Sums mask an unsigned element that is widened; extremes flip bits to obtain the order of signed
+ * elements, smallest first; `and` flips all bits. */
+#define KEY_sum(items) KEPT_##items
+#define KEY_prod(items) KEPT_##items
+#define KEY_min(items) FLIPPED_##items
+#define KEY_max(items) (FLIPPED_##items ^ REVERSED_##items)
+#define KEY_and(items) -1
+#define KEY_or(items) 0
+#define KEY_xor(items) 0
+#define TOGETHER_sum 1
+#define TOGETHER_prod 1
+#define TOGETHER_min TASK_CHUNKS
+#define TOGETHER_max TASK_CHUNKS
+#define TOGETHER_and TASK_CHUNKS
+#define TOGETHER_or TASK_CHUNKS
+#define TOGETHER_xor TASK_CHUNKS
+#define KEPT_bool -1
+#define KEPT_int8 -1
+#define KEPT_int16 -1
+#define KEPT_int32 -1
+#define KEPT_int64 -1
+#define KEPT_uint8 UINT8_MAX
+#define KEPT_uint16 UINT16_MAX
+#define KEPT_uint32 UINT32_MAX
+#define KEPT_uint64 -1
+#define KEPT_float16 -1
+#define KEPT_float32 -1
+#define KEPT_float64 -1
+#define KEPT_complex64 -1
+#define KEPT_complex128 -1
+#define FLIPPED_int8 0
+#define FLIPPED_int16 0
+#define FLIPPED_int32 0
+#define FLIPPED_int64 0
+#define FLIPPED_uint8 INT8_MIN
+#define FLIPPED_uint16 INT16_MIN
+#define FLIPPED_uint32 INT32_MIN
+#define FLIPPED_uint64 INT64_MIN
+#define FLIPPED_float16 0
+#define FLIPPED_float32 0
+#define FLIPPED_float64 0
+#define REVERSED_int8 -1
+#define REVERSED_int16 -1
+#define REVERSED_int32 -1
+#define REVERSED_int64 -1
+#define REVERSED_uint8 -1
+#define REVERSED_uint16 -1
+#define REVERSED_uint32 -1
+#define REVERSED_uint64 -1
+#define REVERSED_float16 INT32_MIN /* the sign of a float32 */
+#define REVERSED_float32 INT32_MIN
+#define REVERSED_float64 INT64_MIN
 
 #endif
