@@ -348,6 +348,8 @@ struct device_ops {
                                     struct device_resources *resources);
     enum status (*launch)(struct device *device, const struct device_launch *launch);
     enum status (*sync)(struct device *device);
+    /* Whether work that was queued before the last call of this is incomplete. */
+    bool (*lags)(struct device *device);
     /* Host memory that the device accesses directly, at the same address in kernels. */
     enum status (*pin)(struct device *device, size_t bytes, void **memory);
     void (*unpin)(struct device *device, void *memory); /* waits until no work uses it */
@@ -441,6 +443,7 @@ enum status device_no_pin(struct device *device, size_t bytes, void **memory);
 void device_no_unpin(struct device *device, void *memory);
 enum status device_no_copy(struct device *device, device_address to, device_address from,
                            size_t bytes);
+bool device_no_lags(struct device *device);
 enum status device_no_follow(struct device *device, struct device *other);
 enum status device_no_owner(device_address address, int *ordinal, bool *current);
 enum status device_no_adopt(struct device *device, uint64_t stream);

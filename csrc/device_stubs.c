@@ -128,6 +128,11 @@ enum status device_no_copy(struct device *device, device_address to, device_addr
     return no_streams(device, "asynchronous copies");
 }
 
+bool device_no_lags(struct device *device) {
+    (void)device;
+    return false;
+}
+
 enum status device_no_follow(struct device *device, struct device *other) {
     (void)other;
     return no_streams(device, "streams");

@@ -661,6 +661,7 @@ const struct device_ops sim_device_ops = {
     .pin = device_no_pin,
     .unpin = device_no_unpin,
     .copy = device_no_copy,
+    .lags = device_no_lags,
     .follow = device_no_follow,
     .owner = device_no_owner,
     .adopt = device_no_adopt,

@@ -14,13 +14,12 @@ enum {
     OPS_INPUTS_MAX = 3,
     OPS_NUMBERS_MAX = 129, /* two for each of NumPy's 64 axes, and their count */
     OPS_WIDE_BYTES = 2048,
-    OPS_KEPT_BYTES = 65536, /* used by rung 13 of reduce on 240 multiprocessors */
+    OPS_GRAPH_BYTES = 65536,    /* used by rung 13 of reduce on 240 multiprocessors */
+    OPS_SCRATCH_KEPT = 1 << 20, /* the most bytes of scratch that a queue keeps */
     OPS_TICKETS = 1024,
     OPS_BLOCK_BYTES = 256,  /* the least size of memory for reuse; */
     OPS_BLOCK_CLASSES = 13, /* the others are its doubles, up to 1 MiB; */
     OPS_BLOCKS_KEPT = 8,    /* number of each that a queue keeps */
-    OPS_REPEATED = 8,       /* calls that may repeat, */
-    OPS_REPEATED_STEPS = 4, /* of this many launches at most */
 };
 
 /* One launch; the values are its arguments, 8 bytes each. An extent of 0 means 1. With `takes_wide`
@@ -40,24 +39,19 @@ struct ops_queue {
     struct device *copies; /* copies while `device` computes; NULL: not opened yet */
     struct device_info info;
     device_address tickets; /* counters at 0, which every kernel leaves at 0; 0: not allocated */
-    device_address kept;    /* OPS_KEPT_BYTES of scratch for short calls; 0: not allocated */
+    device_address kept;    /* scratch for one plan after the other; 0: not allocated */
+    size_t kept_bytes;
+    bool keeping;      /* a plan may use the kept scratch */
     void *word;        /* 8 pinned bytes, where a kernel writes a result; NULL: not allocated */
     bool word_awaited; /* a kernel of an interrupted call may still write there */
-    bool keeping;      /* a plan may use the kept scratch */
     struct ops_blocks {
         device_address at[OPS_BLOCKS_KEPT];
         int count;
     } blocks[OPS_BLOCK_CLASSES]; /* freed memory, by size */
     struct ops_products
-        *products;           /* how the last ones were computed: ops_matmul.c; NULL: none yet */
-    struct ops_turns *turns; /* plans of the last transposes: ops_transpose.c; NULL: none yet */
-    struct ops_repeated {
-        struct ops_step steps[OPS_REPEATED_STEPS];
-        uint64_t wide[OPS_WIDE_BYTES / 8]; /* of a plan with a step that takes it */
-        unsigned count;                    /* of its steps */
-        unsigned times;             /* equal calls, less the others since the graph was built */
-        struct device_graph *graph; /* NULL: not built yet */
-    } repeated[OPS_REPEATED];       /* launches of short calls, by hash */
+        *products;               /* how the last ones were computed: ops_matmul.c; NULL: none yet */
+    struct ops_turns *turns;     /* plans of the last transposes: ops_transpose.c; NULL: none yet */
+    struct ops_repeats *repeats; /* short calls that may repeat: ops_repeat.c; NULL: none yet */
     struct ops_kernel {
         const struct reg_rung *rung;
         const struct reg_signature *signature;
@@ -107,14 +101,14 @@ struct ops_choice {
 
 /* Operands of a call: arrays, each one run of memory in C order, and numbers (sizes, radius,
  * factors) whose meaning depends on the family. Floating-point numbers are passed as their bits. */
-struct ops_problem {
+struct ops_problem { /* without padding: calls are compared */
     device_address inputs[OPS_INPUTS_MAX];
     size_t input_bytes[OPS_INPUTS_MAX];
-    unsigned input_count;
     device_address output; /* 0: the plan allocates its result */
     size_t output_bytes;
-    unsigned by_value;               /* bit i: input i is a number, passed as an argument: */
-    uint64_t values[OPS_INPUTS_MAX]; /* its bits; its address is 0 */
+    uint64_t values[OPS_INPUTS_MAX]; /* bits of the inputs that are passed as arguments: */
+    unsigned by_value;               /* bit i: input i is a number; its address is 0 */
+    unsigned input_count;
     uint64_t numbers[OPS_NUMBERS_MAX];
 };
 
@@ -142,8 +136,14 @@ enum status ops_copies(struct ops_queue *queue);
  */
 enum status ops_plan(struct ops_queue *queue, const struct ops_choice *choice,
                      const struct ops_problem *problem, struct ops_plan *plan);
-/* On a device with streams the launches of a short call that repeats become a graph. */
 enum status ops_run(struct ops_queue *queue, const struct ops_plan *plan);
+/* ops_repeat.c: plans and runs a call on arrays in the device's memory. On a device with streams it
+ * may keep scratch, and a short call that repeats becomes a graph, started without a plan. */
+enum status ops_perform(struct ops_queue *queue, const struct ops_choice *choice,
+                        const struct ops_problem *problem);
+void ops_repeats_forget(struct ops_queue *queue);
+/* Forgets tickets, of which a launch that failed may have drawn some, and graphs that use them. */
+void ops_forget(struct ops_queue *queue);
 
 /* A step's launch; its arguments point into the plan. */
 enum { OPS_ARGUMENTS_MAX = OPS_VALUES_MAX + 1 };
@@ -173,7 +173,8 @@ enum status ops_tickets(struct ops_queue *queue, device_address *tickets);
 enum status ops_step_on_arrays(struct ops_queue *queue, const struct ops_choice *choice,
                                const struct ops_problem *problem, struct ops_plan *plan);
 
-/* A family's planner. The problem of `reduce` is one input and its number of elements. */
+/* A family's planner. The problem of `reduce` is one input, its number of elements and, for a
+ * single pass to an output, whether the result is halved. */
 #define OPS_PLANNER(family)                                                                   \
     enum status ops_##family##_plan(struct ops_queue *queue, const struct ops_choice *choice, \
                                     const struct ops_problem *problem, struct ops_plan *plan)
@@ -183,7 +184,7 @@ REG_FAMILIES(FAMILY)
 /* The same for the decks' listings of all families. */
 OPS_PLANNER(historical);
 
-/* The rung has one launch; argument 3 is the result's address. */
+/* The rung has one launch, which can write the result to any address. */
 bool ops_reduce_is_single_pass(const struct ops_choice *choice);
 /* Whether a caller may choose the number of blocks. */
 bool ops_reduce_has_free_grid(const struct ops_choice *choice);

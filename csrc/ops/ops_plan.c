@@ -53,6 +53,17 @@ static enum status input_there(struct ops_queue *queue, const struct ops_call *c
     return status ? status : ops->copy_in(queue->device, *address, &source, call->input_bytes[i]);
 }
 
+static enum status run_once(struct ops_queue *queue, const struct ops_choice *choice,
+                            const struct ops_problem *problem) {
+    struct ops_plan plan;
+    enum status status = ops_plan(queue, choice, problem, &plan);
+    if (status)
+        return status;
+    status = ops_run(queue, &plan);
+    ops_plan_free(queue, &plan);
+    return status;
+}
+
 enum status ops_call(struct ops_queue *queue, const struct ops_choice *choice,
                      const struct ops_call *call) {
     const struct device_ops *ops = queue->device->ops;
@@ -62,8 +73,7 @@ enum status ops_call(struct ops_queue *queue, const struct ops_choice *choice,
     const bool output_in_place = in_place & OPS_RESIDENT_OUTPUT;
     const bool one_array =
         !output_in_place && call->input_count && !(in_place & 1) && call->output == call->inputs[0];
-    struct ops_problem problem; /* large structs: set each once */
-    struct ops_plan plan;
+    struct ops_problem problem; /* a large struct: set once */
     enum status status = STATUS_OK;
     problem.input_count = call->input_count;
     problem.output_bytes = call->output_bytes;
@@ -85,11 +95,8 @@ enum status ops_call(struct ops_queue *queue, const struct ops_choice *choice,
     else if (!status)
         status = ops->alloc(queue->device, call->output_bytes, &problem.output);
     if (!status)
-        status = ops_plan(queue, choice, &problem, &plan);
-    if (!status) {
-        status = ops_run(queue, &plan);
-        ops_plan_free(queue, &plan);
-    }
+        status = output_in_place && !on_host ? ops_perform(queue, choice, &problem)
+                                             : run_once(queue, choice, &problem);
     if (!status && !output_in_place)
         status = ops->copy_out(queue->device, call->output, problem.output, call->output_bytes);
     for (unsigned i = 0; i < call->input_count; i++)

@@ -78,14 +78,27 @@ static void forget_tickets(struct ops_queue *queue) {
     queue->tickets = 0;
 }
 
+static void forget_kept(struct ops_queue *queue) {
+    if (queue->kept)
+        queue->device->ops->free(queue->device, queue->kept);
+    queue->kept = queue->kept_bytes = 0;
+}
+
+void ops_forget(struct ops_queue *queue) {
+    if (!device_is_captured(queue->device)) {
+        ops_repeats_forget(queue);
+        forget_tickets(queue);
+    }
+}
+
 enum { TICKETS_BYTES = OPS_TICKETS * sizeof(uint32_t) };
 
 /* Memory of the graph that is being captured: scratch, then tickets. */
 static enum status graph_memory(struct ops_queue *queue, device_address *scratch,
                                 device_address *tickets) {
     const enum status status =
-        queue->device->ops->graph_memory(queue->device, OPS_KEPT_BYTES + TICKETS_BYTES, scratch);
-    *tickets = *scratch + OPS_KEPT_BYTES;
+        queue->device->ops->graph_memory(queue->device, OPS_GRAPH_BYTES + TICKETS_BYTES, scratch);
+    *tickets = *scratch + OPS_GRAPH_BYTES;
     return status;
 }
 
@@ -106,20 +119,11 @@ enum status ops_tickets(struct ops_queue *queue, device_address *tickets) {
     return status;
 }
 
-static void forget_repeated(struct ops_queue *queue, struct ops_repeated *repeated) {
-    if (repeated->graph)
-        queue->device->ops->graph_close(queue->device, repeated->graph);
-    repeated->graph = NULL;
-    repeated->times = 0;
-}
-
 void ops_close(struct ops_queue *queue) {
     const struct device_ops *ops = queue->device->ops;
-    for (unsigned k = 0; k < OPS_REPEATED; k++)
-        forget_repeated(queue, &queue->repeated[k]);
+    ops_repeats_forget(queue);
     forget_tickets(queue);
-    if (queue->kept)
-        ops->free(queue->device, queue->kept);
+    forget_kept(queue);
     if (queue->word)
         ops->unpin(queue->device, queue->word);
     forget_blocks(queue);
@@ -128,6 +132,7 @@ void ops_close(struct ops_queue *queue) {
     ops->close(queue->device);
     free(queue->products);
     free(queue->turns);
+    free(queue->repeats);
     free(queue);
 }
 
@@ -160,10 +165,18 @@ enum status ops_kernel(struct ops_queue *queue, const struct reg_rung *rung,
     return status;
 }
 
-static enum status kept_scratch(struct ops_queue *queue, device_address *scratch) {
+/* Scratch that all plans of a queue share, since their launches are in order. */
+static enum status kept_scratch(struct ops_queue *queue, size_t bytes, device_address *scratch) {
     enum status status = STATUS_OK;
-    if (!queue->kept)
-        status = queue->device->ops->alloc(queue->device, OPS_KEPT_BYTES, &queue->kept);
+    if (queue->kept_bytes < bytes) {
+        ops_repeats_forget(queue); /* graphs use the smaller one */
+        forget_kept(queue);
+        while (queue->kept_bytes < bytes)
+            queue->kept_bytes = queue->kept_bytes ? 2 * queue->kept_bytes : OPS_GRAPH_BYTES;
+        status = queue->device->ops->alloc(queue->device, queue->kept_bytes, &queue->kept);
+        if (status)
+            forget_kept(queue);
+    }
     *scratch = queue->kept;
     return status;
 }
@@ -172,13 +185,13 @@ enum status ops_scratch(struct ops_queue *queue, struct ops_plan *plan, size_t b
     const bool captured = device_is_captured(queue->device);
     device_address tickets;
     enum status status;
-    plan->lent = bytes <= OPS_KEPT_BYTES && (queue->keeping || captured);
+    plan->lent = captured ? bytes <= OPS_GRAPH_BYTES : queue->keeping && bytes <= OPS_SCRATCH_KEPT;
     if (!plan->lent)
         status = queue->device->ops->alloc(queue->device, bytes, &plan->scratch);
     else if (captured)
         status = graph_memory(queue, &plan->scratch, &tickets);
     else
-        status = kept_scratch(queue, &plan->scratch);
+        status = kept_scratch(queue, bytes, &plan->scratch);
     if (!status)
         plan->scratch_bytes = bytes;
     return status;
@@ -223,76 +236,14 @@ struct device_launch ops_launch_of(const struct ops_plan *plan, unsigned i, void
     };
 }
 
-static enum status run_launches(struct ops_queue *queue, const struct ops_plan *plan) {
+enum status ops_run(struct ops_queue *queue, const struct ops_plan *plan) {
     enum status status = STATUS_OK;
     for (unsigned i = 0; i < plan->step_count && !status; i++) {
         void *arguments[OPS_ARGUMENTS_MAX];
         const struct device_launch launch = ops_launch_of(plan, i, arguments);
         status = queue->device->ops->launch(queue->device, &launch);
     }
-    return status;
-}
-
-static struct device_graph *graph_of(struct ops_queue *queue, const struct ops_plan *plan) {
-    void *arguments[OPS_REPEATED_STEPS][OPS_ARGUMENTS_MAX];
-    struct device_launch launches[OPS_REPEATED_STEPS];
-    struct device_graph *graph;
-    for (unsigned i = 0; i < plan->step_count; i++)
-        launches[i] = ops_launch_of(plan, i, arguments[i]);
-    return queue->device->ops->graph_open(queue->device, launches, plan->step_count, &graph)
-               ? NULL
-               : graph;
-}
-
-static struct ops_repeated *repeated_of(struct ops_queue *queue, const struct ops_plan *plan) {
-    const struct ops_step *step = &plan->steps[0];
-    uint64_t hash = (uintptr_t)step->kernel;
-    for (unsigned k = 0; k < step->value_count; k++)
-        hash = (hash ^ step->values[k]) * 0x9E3779B97F4A7C15u;
-    return &queue->repeated[(hash >> 32) % OPS_REPEATED];
-}
-
-static bool takes_wide(const struct ops_plan *plan) {
-    bool takes = false;
-    for (unsigned i = 0; i < plan->step_count; i++)
-        takes |= plan->steps[i].takes_wide;
-    return takes;
-}
-
-/* The host starts a graph in half of a kernel's time (TUNING.md H3, H5). A call that has repeated
- * this often gets a graph, and loses it after as many other calls of its hash. Without memory for a
- * graph the kernels run directly. */
-static enum status run_repeated(struct ops_queue *queue, const struct ops_plan *plan) {
-    struct ops_repeated *last = repeated_of(queue, plan);
-    const size_t bytes = plan->step_count * sizeof *plan->steps; /* with the padding, which is 0 */
-    const size_t wide = takes_wide(plan) ? sizeof plan->wide : 0;
-    if (last->count != plan->step_count || memcmp(last->steps, plan->steps, bytes) != 0 ||
-        memcmp(last->wide, plan->wide, wide) != 0) {
-        if (last->graph && --last->times)
-            return run_launches(queue, plan);
-        forget_repeated(queue, last);
-        memcpy(last->steps, plan->steps, bytes);
-        memcpy(last->wide, plan->wide, wide);
-        last->count = plan->step_count;
-    }
-    if (last->times < ops_fixed(queue, repeated_most) &&
-        ++last->times == ops_fixed(queue, repeated_most) && !last->graph)
-        last->graph = graph_of(queue, plan);
-    return last->graph ? queue->device->ops->graph_launch(queue->device, last->graph)
-                       : run_launches(queue, plan);
-}
-
-/* Longer calls hide their launch, and their kernels overlap the end of the ones before. */
-static bool may_repeat(const struct ops_queue *queue, const struct ops_plan *plan) {
-    return plan->step_count > 0 && plan->step_count <= OPS_REPEATED_STEPS &&
-           plan->bytes <= ops_fixed(queue, repeated_bytes) &&
-           queue->device->capabilities & DEVICE_STREAMS && !device_is_captured(queue->device);
-}
-
-enum status ops_run(struct ops_queue *queue, const struct ops_plan *plan) {
-    const enum status status =
-        may_repeat(queue, plan) ? run_repeated(queue, plan) : run_launches(queue, plan);
-    if (status && !device_is_captured(queue->device))
-        forget_tickets(queue); /* a launch that did not complete may have drawn some */
+    if (status)
+        ops_forget(queue);
     return status;
 }

@@ -110,7 +110,8 @@ static struct ops_choice fitting(const struct ops_queue *queue, const struct ops
 
 /* One launch: scratch for the blocks' results and, aligned, for the final one. */
 static enum status plan_single_pass(struct ops_queue *queue, const struct ops_choice *choice,
-                                    device_address items, uint64_t n, struct ops_plan *plan) {
+                                    const struct ops_problem *problem, struct ops_plan *plan) {
+    const uint64_t n = problem->numbers[0];
     const size_t accumulator = dtype_size(choice->signature->accumulator);
     const uint64_t blocks = pass_blocks(queue, choice, n, dtype_size(choice->signature->items));
     const uint64_t partials = blocks * (choice->rung->number == DYNAMIC ? 1 + REDUCE_DRAWS : 1);
@@ -120,10 +121,12 @@ static enum status plan_single_pass(struct ops_queue *queue, const struct ops_ch
         status = ops_scratch(queue, plan, (partials + 1) * accumulator);
     if (!status)
         status = ops_tickets(queue, &step->values[4]);
-    step->values[0] = items;
+    plan->result = problem->output ? problem->output : plan->scratch + partials * accumulator;
+    step->values[0] = problem->inputs[0];
     step->values[1] = plan->scratch;
-    step->values[3] = plan->result = plan->scratch + partials * accumulator;
-    step->value_count = 6; /* the last: whether the result is halved */
+    step->values[3] = plan->result;
+    step->values[5] = problem->numbers[1]; /* whether the result is halved */
+    step->value_count = 6;
     plan->step_count = 1;
     return status;
 }
@@ -188,6 +191,6 @@ enum status ops_reduce_plan(struct ops_queue *queue, const struct ops_choice *ch
     if (choice->rung->flags & RUNG_HOST)
         return plan_on_host(queue, choice, items, n, plan);
     const struct ops_choice fits = fitting(queue, choice, n);
-    return ops_reduce_is_single_pass(&fits) ? plan_single_pass(queue, &fits, items, n, plan)
+    return ops_reduce_is_single_pass(&fits) ? plan_single_pass(queue, &fits, problem, plan)
                                             : plan_passes(queue, &fits, items, n, plan);
 }

@@ -190,36 +190,21 @@ enum status ops_reduce(struct ops_queue *queue, const struct ops_choice *choice,
 
 /* --- elements in the device's memory */
 
-/* One launch, no copy: the kernel itself writes the result to the queue's word. */
-static enum status reduce_polled(struct ops_queue *queue, const struct ops_choice *choice,
-                                 const struct ops_problem *problem, void *accumulator) {
-    struct ops_plan plan;
-    enum status status = ops_word(queue);
-    if (status)
-        return status;
-    queue->keeping = true;
-    status = ops_plan(queue, choice, problem, &plan);
-    queue->keeping = false;
-    if (status)
-        return status;
-    plan.steps[0].values[3] = (uintptr_t)queue->word;
-    status = ops_run(queue, &plan);
-    if (!status)
-        status = ops_word_await(queue, accumulator, plan.result_bytes);
-    ops_plan_free(queue, &plan);
-    return status;
-}
-
 enum status ops_reduce_resident(struct ops_queue *queue, const struct ops_choice *choice,
                                 device_address items, uint64_t n, void *accumulator) {
-    const struct ops_problem problem = {.inputs = {items}, .input_count = 1, .numbers = {n}};
+    struct ops_problem problem = {.inputs = {items}, .input_count = 1, .numbers = {n}};
     const size_t result = dtype_size(choice->signature->accumulator);
     if (device_is_captured(queue->device))
         return device_refuse_captured();
-    if (queue->device->capabilities & DEVICE_STREAMS && ops_reduce_is_single_pass(choice) &&
-        (result == 4 || result == 8))
-        return reduce_polled(queue, choice, &problem, accumulator);
-    return reduce_there(queue, choice, items, n, accumulator);
+    if (!(queue->device->capabilities & DEVICE_STREAMS) || !ops_reduce_is_single_pass(choice) ||
+        (result != 4 && result != 8))
+        return reduce_there(queue, choice, items, n, accumulator);
+    /* one launch, no copy: the kernel itself writes the result to the queue's word */
+    enum status status = ops_word(queue);
+    problem.output = (uintptr_t)queue->word;
+    if (!status)
+        status = ops_perform(queue, choice, &problem);
+    return status ? status : ops_word_await(queue, accumulator, result);
 }
 
 static bool is_integer(enum dtype dtype) { return dtype <= DTYPE_uint64; }
@@ -253,24 +238,22 @@ static enum status convert(struct ops_queue *queue, device_address to, enum dtyp
 enum status ops_reduce_within(struct ops_queue *queue, const struct ops_choice *choice,
                               device_address items, uint64_t n, enum dtype result,
                               device_address to) {
-    const struct ops_problem problem = {.inputs = {items}, .input_count = 1, .numbers = {n}};
+    struct ops_problem problem = {.inputs = {items}, .input_count = 1, .numbers = {n}};
     const enum dtype accumulator = choice->signature->accumulator;
     const bool halved =
         (accumulator == DTYPE_float64 && result == DTYPE_float32) ||
         (accumulator == DTYPE_int64 && is_integer(result) && dtype_size(result) == sizeof(int32_t));
-    const bool straight = (accumulator == result || halved) && ops_reduce_is_single_pass(choice);
     struct ops_plan plan;
-    queue->keeping = true;
+    if ((accumulator == result || halved) && ops_reduce_is_single_pass(choice)) {
+        problem.output = to;
+        problem.numbers[1] = halved;
+        return ops_perform(queue, choice, &problem);
+    }
     enum status status = ops_plan(queue, choice, &problem, &plan);
-    queue->keeping = false;
     if (status)
         return status;
-    if (straight) {
-        plan.steps[0].values[3] = to;
-        plan.steps[0].values[5] = halved;
-    }
     status = ops_run(queue, &plan);
-    if (!status && !straight)
+    if (!status)
         status = convert(queue, to, result, plan.result, accumulator);
     ops_plan_free(queue, &plan);
     return status;

@@ -52,7 +52,6 @@ enum status ops_word_await(struct ops_queue *queue, void *value, size_t bytes) {
 }
 
 enum status ops_fetch(struct ops_queue *queue, device_address from, size_t bytes, void *to) {
-    struct ops_plan plan;
     uint64_t value;
     struct ops_choice copy = {.family = reg_family("transpose")};
     if (!(queue->device->capabilities & DEVICE_STREAMS) || bytes > sizeof value)
@@ -71,14 +70,10 @@ enum status ops_fetch(struct ops_queue *queue, device_address from, size_t bytes
         .output_bytes = sizeof value,
         .numbers = {1, 1, 0}, /* one axis of one element stays in place */
     };
-    status = ops_plan(queue, &copy, &problem, &plan);
-    if (status)
-        return status;
-    status = ops_run(queue, &plan);
+    status = ops_perform(queue, &copy, &problem);
     if (!status)
         status = ops_word_await(queue, &value, sizeof value);
     if (!status)
         memcpy(to, &value, bytes);
-    ops_plan_free(queue, &plan);
     return status;
 }

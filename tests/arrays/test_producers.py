@@ -499,6 +499,28 @@ def test_a_repeated_launch_becomes_a_graph(fake_cuda):
     )
 
 
+def test_a_repeated_call_with_scratch_becomes_a_graph_unless_the_gpu_lags(fake_cuda):
+    """Few results of long rows are summed by chunks, whose sums need scratch."""
+    with_producers(
+        fake_cuda,
+        """
+        def called(rows, times):
+            long = gpuopt.asarray(items[:100_000].reshape(rows, -1), device="cuda")
+            out = gpuopt.empty(rows, np.int64, "cuda")
+            def told():
+                forget()
+                gpuopt.reduce(long, axis=1, out=out)
+                return story()
+            return [told() for _ in range(times)]
+        fake.fake_cuda_set(b"busy", 1)
+        found = called(2, 60)
+        fake.fake_cuda_set(b"busy", 0)
+        assert not any("graph" in each for each in found), found
+        assert called(20, 40)[-1] == called(2, 40)[-1] == "graph 1;"
+        """,
+    )
+
+
 def test_every_driver_failure_leaves_a_usable_state(fake_cuda):
     with_producers(
         fake_cuda,

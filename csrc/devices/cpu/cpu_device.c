@@ -214,6 +214,7 @@ const struct device_ops cpu_device_ops = {
     .pin = device_no_pin,
     .unpin = device_no_unpin,
     .copy = cpu_copy,
+    .lags = device_no_lags,
     .follow = device_no_follow,
     .owner = device_no_owner,
     .adopt = device_no_adopt,

@@ -572,6 +572,7 @@ const struct device_ops cuda_device_ops = {
     .pin = cuda_pin,
     .unpin = cuda_unpin,
     .copy = cuda_copy,
+    .lags = cuda_lags,
     .follow = cuda_follow,
     .owner = cuda_owner,
     .adopt = cuda_adopt,

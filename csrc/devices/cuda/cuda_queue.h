@@ -168,6 +168,7 @@ enum status cuda_texture_open(struct device *device, const struct device_texture
                               struct device_texture_handles *handles);
 enum status cuda_texture_read(struct device *device, uint64_t handle, void *to, size_t bytes);
 void cuda_texture_close(struct device *device, uint64_t handle);
+bool cuda_lags(struct device *device);
 enum status cuda_follow(struct device *device, struct device *other);
 enum status cuda_adopt(struct device *device, uint64_t stream);
 enum status cuda_check_stream(struct device *device, uint64_t stream, bool known);

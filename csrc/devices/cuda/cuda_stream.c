@@ -59,6 +59,18 @@ enum status cuda_follow(struct device *device, struct device *other) {
     return cuda_leave(queue->gpu, wait_for_stream(queue, first->stream, first->mark));
 }
 
+bool cuda_lags(struct device *device) {
+    struct queue *queue = queue_of(device);
+    if (cuda_enter(queue->gpu))
+        return false;
+    const CUstreamCaptureMode mode = cuda_relax(); /* another stream may be capturing */
+    const bool lags = cuda.cuEventQuery(queue->mark) == CUDA_ERROR_NOT_READY;
+    cuda.cuEventRecord(queue->mark, queue->stream);
+    cuda_undo_relax(mode);
+    cuda_leave(queue->gpu, STATUS_OK);
+    return lags;
+}
+
 static enum status follow_onto(struct queue *queue, CUstream wanted) {
     const CUstream before = queue->stream;
     const CUstreamCaptureMode mode = cuda_relax(); /* another stream may be capturing */
