@@ -387,6 +387,8 @@ def scheme_of(
     `fuses` allows passes over two reduced axes, which the cpu does not have.
     """
     n = math.prod(shape[k] for k in axes)
+    if n == 1 and op in PLACES:
+        strides = (0,) * len(shape)  # any element's index is 0
     work, layout = axis_kernel(op, given, result, n), layout_of(shape, strides, axes)
     pair = 2 if given.kind == "c" and op in ("sum", "mean") else 1  # numbers, an axis more
     unit = by_name(work.items).itemsize

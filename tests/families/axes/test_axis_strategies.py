@@ -95,3 +95,8 @@ def test_small_turned_arrays_are_reduced_in_the_order_of_the_result(device, op, 
     assert not axis_plan.scheme_of(
         large.shape, large.strides, large.dtype, "max", (1,), large.dtype
     ).straight
+    one = rng.random((300, 1, 40, 30)).transpose(3, 2, 1, 0)  # argmin reads one element of it
+    scheme = axis_plan.scheme_of(one.shape, one.strides, one.dtype, "argmin", (2,), np.dtype(int))
+    assert scheme.straight and len(scheme.passes) == 1
+    got = gpuopt.reduce(one, "argmin", axis=2, device=device)
+    np.testing.assert_array_equal(got, np.zeros((30, 40, 300), int))

@@ -102,6 +102,23 @@ def test_every_operation_of_every_dtype(dtype, rng):
             )
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_an_axis_of_one_element_is_copied_in_the_order_of_the_result(dtype, rng):
+    """One launch: no second one turns results that are as many as the elements."""
+    array = items_of(rng, dtype, (1, 41, 43, 39))
+    if array.dtype.kind == "f":
+        array[0, 0, 0, :4] = np.nan, -0.0, np.inf, -np.inf
+    for order, axis in itertools.product(((3, 2, 1, 0), (2, 0, 1, 3)), (0, 1, 2, 3)):
+        turned = array.transpose(order)
+        for op in ("min", "any", "argmin", "sum"):
+            if turned.shape[axis] > 1 or (op == "sum" and array.dtype.kind not in "biu"):
+                continue
+            with gpuopt.profile() as told:
+                got = gpuopt.reduce(Strided(turned), op, axis=axis)
+            compare(got, turned, op, axis=axis)
+            assert len(told.launches) == 1, (op, order, axis)
+
+
 @pytest.mark.parametrize("shape", [(6, 40, 24), (64, 48), (300, 7), (1, 9, 1, 5), (2, 3, 4, 5, 6)])
 def test_axes_of_every_layout(shape, rng):
     array = (rng.random(shape) * 1000 - 300).astype("f4")
