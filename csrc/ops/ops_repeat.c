@@ -89,28 +89,29 @@ static bool count(struct ops_queue *queue, const struct ops_choice *choice,
     return last->graph;
 }
 
+static enum status start(struct ops_queue *queue, const struct repeat *repeat) {
+    const enum status status = queue->device->ops->graph_launch(queue->device, repeat->graph);
+    if (status)
+        ops_forget(queue);
+    return status;
+}
+
 enum status ops_perform(struct ops_queue *queue, const struct ops_choice *choice,
                         const struct ops_problem *problem) {
     struct repeat *last = place_of(queue, choice, problem);
     const bool same = last && is_same(last, choice, problem);
-    bool ready = same && last->graph;
     struct ops_plan plan;
-    enum status status = STATUS_OK;
-    if (ready) {
+    if (same && last->graph) {
         last->times = ops_fixed(queue, repeated_most);
-        plan.scratch = 0;
-    } else {
-        queue->keeping = queue->device->capabilities & DEVICE_STREAMS;
-        status = ops_plan(queue, choice, problem, &plan);
-        queue->keeping = false;
-        if (status)
-            return status;
-        ready = last && count(queue, choice, problem, &plan, last, same);
+        return start(queue, last);
     }
-    if (!ready)
-        status = ops_run(queue, &plan);
-    else if ((status = queue->device->ops->graph_launch(queue->device, last->graph)))
-        ops_forget(queue);
+    queue->keeping = queue->device->capabilities & DEVICE_STREAMS;
+    enum status status = ops_plan(queue, choice, problem, &plan);
+    queue->keeping = false;
+    if (status)
+        return status;
+    const bool ready = last && count(queue, choice, problem, &plan, last, same);
+    status = ready ? start(queue, last) : ops_run(queue, &plan);
     ops_plan_free(queue, &plan);
     return status;
 }

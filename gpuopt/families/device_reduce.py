@@ -393,14 +393,12 @@ def _plan_along(
     given, strides, start = view.dtype, strides_of(view), 0
     scheme = scheme_of(view.shape, strides, given, op, axes, result)
     exact = op in ("min", "max", "any", "all") or (op in ("sum", "prod") and kind in "biu")
-    if exact and not scheme.straight and not _named(how):
-        if math.prod(view.shape[k] for k in axes) == 1:  # a copy, in the order of the result
-            kernel, numbers, read, written, *_ = copy_step(layout, result, 0)
-            inputs = ((0, 0, read, reach_of(view)),)
-            made = (written, reach_of(to), left, result)
-            return there_plan(
-                view.device, kernel, numbers, inputs, made, out=-1 if out is None else 6
-            )
+    copies = exact and not _named(how) and math.prod(view.shape[k] for k in axes) == 1
+    if copies and not scheme.straight:  # one pass, in the order of the result
+        kernel, numbers, read, written, *_ = copy_step(layout, result, 0)
+        inputs = ((0, 0, read, reach_of(view)),)
+        made = (written, reach_of(to), left, result)
+        return there_plan(view.device, kernel, numbers, inputs, made, out=-1 if out is None else 6)
     if wanted != given or not scheme.passes:
         before.append(copy_step(layout, wanted, 0))
         given, strides = wanted, in_c_order(view.shape, wanted)

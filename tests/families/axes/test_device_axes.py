@@ -104,7 +104,7 @@ def test_every_operation_of_every_dtype(dtype, rng):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_an_axis_of_one_element_is_copied_in_the_order_of_the_result(dtype, rng):
-    """One launch: no second one turns results that are as many as the elements."""
+    """One launch: no second one turns the results."""
     array = items_of(rng, dtype, (1, 41, 43, 39))
     if array.dtype.kind == "f":
         array[0, 0, 0, :4] = np.nan, -0.0, np.inf, -np.inf
