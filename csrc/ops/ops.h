@@ -51,7 +51,7 @@ struct ops_queue {
     struct ops_products
         *products;               /* how the last ones were computed: ops_matmul.c; NULL: none yet */
     struct ops_turns *turns;     /* plans of the last transposes: ops_transpose.c; NULL: none yet */
-    struct ops_repeats *repeats; /* short calls that may repeat: ops_repeat.c; NULL: none yet */
+    struct ops_repeats *repeats; /* short calls that may repeat: ops_plan.c; NULL: none yet */
     struct ops_kernel {
         const struct reg_rung *rung;
         const struct reg_signature *signature;
@@ -137,7 +137,7 @@ enum status ops_copies(struct ops_queue *queue);
 enum status ops_plan(struct ops_queue *queue, const struct ops_choice *choice,
                      const struct ops_problem *problem, struct ops_plan *plan);
 enum status ops_run(struct ops_queue *queue, const struct ops_plan *plan);
-/* ops_repeat.c: plans and runs a call on arrays in the device's memory. On a device with streams it
+/* Plans and runs a call on arrays in the device's memory. On a device with streams it
  * may keep scratch, and a short call that repeats becomes a graph, started without a plan. */
 enum status ops_perform(struct ops_queue *queue, const struct ops_choice *choice,
                         const struct ops_problem *problem);
