@@ -9,7 +9,8 @@
 #include "../../gpuopt.h"
 
 /* ISA(name, the functions' attribute, bytes of a vector, prefix of its intrinsics, whether this CPU
- * has it, ...), the narrowest first; further arguments are passed on. */
+ * has it, ...), the narrowest first; further arguments are passed on. CPU_ISAS_TO_32: those of
+ * vectors up to 32 bytes. */
 #if defined(__x86_64__)
 #include <immintrin.h>
 #ifdef __clang__
@@ -20,17 +21,20 @@
 #define CPU_AVX2 __attribute__((target("avx2,fma")))
 #define CPU_AVX512 \
     __attribute__((target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl" CPU_WHOLE_VECTORS)))
+#define CPU_ISAS_TO_32(ISA, ...)                \
+    ISA(baseline, , 16, _mm, true, __VA_ARGS__) \
+    ISA(avx2, CPU_AVX2, 32, _mm256,             \
+        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"), __VA_ARGS__)
 #define CPU_ISAS(ISA, ...)                                                              \
-    ISA(baseline, , 16, _mm, true, __VA_ARGS__)                                         \
-    ISA(avx2, CPU_AVX2, 32, _mm256,                                                     \
-        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"), __VA_ARGS__)   \
+    CPU_ISAS_TO_32(ISA, __VA_ARGS__)                                                    \
     ISA(avx512, CPU_AVX512, 64, _mm512,                                                 \
         __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&      \
             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && \
             __builtin_cpu_supports("fma"),                                              \
         __VA_ARGS__)
 #else
-#define CPU_ISAS(ISA, ...) ISA(baseline, , 16, , true, __VA_ARGS__)
+#define CPU_ISAS_TO_32(ISA, ...) ISA(baseline, , 16, , true, __VA_ARGS__)
+#define CPU_ISAS CPU_ISAS_TO_32
 #endif
 
 #define CPU_INLINE static inline __attribute__((always_inline))

@@ -43,7 +43,8 @@ enum {
     FLAT_WIDE = 4 * WIDE,  /* of input rows that are turned at a time without a buffer */
     SETS_BYTES = 4096,     /* between addresses that share a set of the first-level cache, */
     SET_LINES = 12,        /* and as many lines of a set as are stored without loss */
-    FAR_BYTES = 1 << 22,   /* of a matrix from which on elements of 16 bytes go column by column */
+    FAR_BYTES = 1 << 22,   /* of a matrix from which on elements of 16 bytes go column by column, */
+    FAR_ROWS = 40,         /* if it has fewer rows: they are read side by side, as prefetched */
 };
 
 struct item16 {
@@ -554,10 +555,12 @@ static enum status cpu_transpose_simd(struct device *device, const struct cpu_ke
     blocks.narrow = rows * size < HOST_LINE &&
                     (size == PATCH_SIDE || rows < (size <= 2 ? FEW_BYTE_ROWS : FEW_ROWS) ||
                      max_u64(rows, columns) * size < PATCH_SIDE);
-    blocks.direct = size == PATCH_SIDE && !blocks.stream && plan->in_pitch * size % ALIASED;
+    blocks.direct = size == PATCH_SIDE && !blocks.stream &&
+                    (rows < FAR_ROWS || plan->in_pitch * size % ALIASED);
     const bool unpatched = min_u64(rows, columns) * size < PATCH_SIDE;
     blocks.flat = !strided && !blocks.narrow && !blocks.stream && !blocks.fold_step && !unpatched &&
-                  !crowds(plan, size) && (!blocks.direct || rows * columns * size < FAR_BYTES);
+                  !crowds(plan, size) &&
+                  (!blocks.direct || rows >= FAR_ROWS || rows * columns * size < FAR_BYTES);
     const bool apart = plan->items * size >= APART_BYTES && rows > side;
     const uint64_t longer = blocks.direct && apart ? LONGER : 1;
     blocks.wide = side * (side / min_u64(side, rows)) / longer;

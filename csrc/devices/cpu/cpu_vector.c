@@ -85,9 +85,9 @@ typedef void row_function(const void *x, const void *y, void *out, const int64_t
                                   const void *a, uint64_t n) {                                   \
         any_row_##op##_##type(x, y, out, steps, a, n);                                           \
     }                                                                                            \
-    CPU_ISAS(ROW_OF, op, type)                                                                   \
+    CPU_ISAS_TO_32(ROW_OF, op, type)                                                             \
     static const struct vector_loops worker_##op##_##type = {                                    \
-        row_##op##_##type, {CPU_ISAS(ROW_NAME, op, type)}, sizeof(type_##type)};
+        row_##op##_##type, {CPU_ISAS_TO_32(ROW_NAME, op, type)}, sizeof(type_##type)};
 
 #define ROW_OF(isa, target, bytes, prefix, here, op, type)                                \
     target static void row_##op##_##type##_##isa(const void *x, const void *y, void *out, \
@@ -95,10 +95,14 @@ typedef void row_function(const void *x, const void *y, void *out, const int64_t
                                                  uint64_t n) {                            \
         any_row_##op##_##type(x, y, out, steps, a, n);                                    \
     }
+#define ONE_MORE(...) +1
 #define ROW_NAME(isa, target, bytes, prefix, here, op, type) row_##op##_##type##_##isa,
 
+/* Wider vectors cross cache lines more often, and memory is slower anyway (TUNING.md C37). */
+enum { VECTOR_SETS = 0 CPU_ISAS_TO_32(ONE_MORE, unused) };
+
 struct vector_loops {
-    row_function *row, *simd[CPU_ISA_COUNT];
+    row_function *row, *simd[VECTOR_SETS];
     uint64_t size; /* bytes of an element */
 };
 
@@ -337,7 +341,7 @@ static enum status cpu_vector_simd(struct device *device, const struct cpu_kerne
                                    void **arguments) {
     struct vectors v;
     read_arguments(&v, kernel, arguments);
-    v.row = v.loops->simd[cpu_isa()];
+    v.row = v.loops->simd[min_u64(cpu_isa(), VECTOR_SETS - 1)];
     const uint64_t bytes = v.sizes[0] * v.loops->size;
     const bool adjoins = v.axes > 1 && is_one_run(&v, OUT);
     v.gathers = v.steps[0][OUT] == 1 && (is_gathered(&v, X) || is_gathered(&v, Y));
