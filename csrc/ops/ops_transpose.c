@@ -310,25 +310,50 @@ static uint64_t count_tiles(const struct ops_queue *queue, size_t item, uint64_t
 
 /* --- the rung that supports any axes */
 
-/* Whether tiles of a matrix are better than any wide ones, or than these (TUNING.md T25). */
-static bool is_matrix_best(const struct axes *axes, const struct transpose_plan *matrix) {
-    return matrix->shape == TRANSPOSE_ALIGNED ||
-           (axes->item == WORD && matrix->rows * axes->item >= fixed(whole_most));
+/* Whether tiles of a matrix are better than any wide ones, which store whole sectors where columns
+ * of the output begin within one: L2 joins the parts of adjacent vectors, but not between strips;
+ * or than these (TUNING.md T25, T39). */
+static bool is_matrix_best(const struct axes *axes, const uint64_t *arrays,
+                           const struct transpose_plan *matrix) {
+    const bool joins = axes->item == VECTOR && matrix->row_tiles == matrix->all_row_tiles;
+    uint64_t out = arrays[1];
+    for (unsigned position = 0; position + 1 < axes->count; position++)
+        out |= axes->out[axes->output[position]] * axes->item;
+    return matrix->shape == TRANSPOSE_ALIGNED
+               ? joins || out % SECTOR == 0
+               : axes->item == WORD && matrix->rows * axes->item >= fixed(whole_most);
 }
-static bool is_matrix_better(const struct axes *axes, const struct transpose_plan *wide) {
-    const bool few_rows = wide->whole && wide->load_axes == 1 && wide->run_axes == 1 &&
-                          wide->columns >= fixed(many_columns);
-    return axes->item == WORD && !few_rows;
+static bool is_matrix_better(const struct axes *axes, const struct transpose_plan *matrix,
+                             const struct transpose_plan *wide, bool cheap) {
+    const bool phased = matrix->shape == TRANSPOSE_PHASED;
+    if (!cheap)
+        return !phased || axes->item == WORD;
+    return phased && axes->item == WORD && !wide->whole &&
+           fills(matrix, axes->item, fixed(words_fill));
+}
+
+/* Whether gaps of the input follow the columns of a wide tile: other tiles read them, too. */
+static bool precedes_gap(const struct axes *axes, const struct transpose_plan *wide) {
+    uint64_t run = 1;
+    unsigned axis = axes->count;
+    while (axis > 0 && axes->count - axis < wide->run_axes && axes->in[axis - 1] == run)
+        run *= axes->extent[--axis];
+    return wide->tile_columns == wide->columns && axis > 0 && axes->in[axis - 1] != run;
 }
 
 /* Whether wide tiles that are cheap by their estimate are better than packed ones, which move a few
- * columns in one piece, and matrices within 128 bytes, faster (TUNING.md T35, T38). */
+ * columns in one piece faster (TUNING.md T35, T39). */
 static bool is_wide_better(const struct axes *axes, const struct transpose_plan *wide) {
     const bool one_run =
         wide->columns * axes->item <= fixed(few_columns) && wide->in_pitch == wide->columns;
-    const bool one_line = axes->output[0] == 0 && axes->in[0] * axes->item <= 4 * SECTOR;
-    return !one_line &&
-           (wide->whole || (!one_run && wide->tile_columns * axes->item >= 2 * SECTOR));
+    const bool few = wide->tile_columns * axes->item < 2 * SECTOR;
+    return wide->whole || (!one_run && (!few || precedes_gap(axes, wide)));
+}
+
+/* Whether packed tiles gather short rows of the output by a table of vectors, which is slow
+ * (TUNING.md T38). */
+static bool gathers_slowly(const struct axes *axes, const struct transpose_plan *packed) {
+    return packed->vectors && axes->item > 1 && axes->out[axes->count - 1] <= fixed(few_adjoin) / 3;
 }
 
 /* Whether narrow tiles are better than these of a matrix, which elements fill in part: two rows of
@@ -379,7 +404,7 @@ static uint64_t plan_gaps(const struct ops_queue *queue, const struct axes *axes
     const bool wide = axes->item >= WORD && !moves_rows(axes);
     if (wide)
         ops_transpose_wide(axes, arrays, queue->info.multiprocessors, plan);
-    if ((!wide || !(plan->whole || plan->tile_rows * axes->item >= 4 * SECTOR)) &&
+    if ((!wide || plan->tile_rows * axes->item < (plan->whole ? 2 : 4) * SECTOR) &&
         ops_transpose_pack(axes, arrays, queue->info.multiprocessors, &packed)) {
         *plan = packed;
         return plan->tiles;
@@ -392,7 +417,7 @@ static uint64_t choose_tiles(const struct ops_queue *queue, const struct axes *a
                              const uint64_t *arrays, struct transpose_plan *plan, uint64_t blocks) {
     struct transpose_plan wide = {.grid_axes = 0}, packed, narrow;
     uint64_t wide_blocks = 0;
-    bool cheap = false;
+    bool cheap = false, beats_table = false;
     if (axes->item < WORD && !moves_rows(axes) &&
         (!blocks || !fills(plan, axes->item, fixed(whole_fill))) &&
         ops_transpose_narrow(axes, arrays[0], queue->info.multiprocessors, &narrow) &&
@@ -403,14 +428,18 @@ static uint64_t choose_tiles(const struct ops_queue *queue, const struct axes *a
             return found;
         }
     }
-    if (axes->item >= WORD && !moves_rows(axes) && !(blocks && is_matrix_best(axes, plan))) {
-        cheap = ops_transpose_wide(axes, arrays, queue->info.multiprocessors, &wide);
+    if (axes->item >= WORD && !moves_rows(axes) &&
+        !(blocks && is_matrix_best(axes, arrays, plan))) {
+        const uint64_t cost = ops_transpose_wide(axes, arrays, queue->info.multiprocessors, &wide);
+        cheap = cost < fixed(wide_cost);
+        beats_table = cost < fixed(table_cost);
         wide_blocks = order_tiles(queue, axes->item, arrays[0], &wide);
-        blocks = is_matrix_better(axes, &wide) ? blocks : 0;
+        blocks = blocks && is_matrix_better(axes, plan, &wide, cheap) ? blocks : 0;
     }
     if (!(wide_blocks && cheap && is_wide_better(axes, &wide)) &&
         (!blocks || are_short_rows(axes)) &&
-        ops_transpose_pack(axes, arrays, queue->info.multiprocessors, &packed)) {
+        ops_transpose_pack(axes, arrays, queue->info.multiprocessors, &packed) &&
+        !(wide_blocks && beats_table && gathers_slowly(axes, &packed))) {
         *plan = packed;
         return plan->tiles;
     }
@@ -469,9 +498,7 @@ static enum status find_tiles(const struct ops_queue *queue, const struct ops_ch
     }
     if (!in_place && !gaps && !gathers)
         grid = choose_tiles(queue, axes, arrays, plan, grid);
-    /* Packed tiles gather slowly by a table of vectors (TUNING.md T38). */
-    if (may_gather && plan->shape == TRANSPOSE_PACKED && plan->vectors && axes->item > 1 &&
-        axes->out[axes->count - 1] <= fixed(few_adjoin) / 3) {
+    if (may_gather && plan->shape == TRANSPOSE_PACKED && gathers_slowly(axes, plan)) {
         plan_rows(axes, plan);
         grid = row_blocks(queue, axes->item, choice->block, plan);
     }

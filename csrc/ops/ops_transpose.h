@@ -48,6 +48,6 @@ bool ops_transpose_narrow(const struct axes *axes, uint64_t address, unsigned mu
 bool ops_transpose_runs(const struct axes *axes, const struct transpose_plan *plan);
 
 /* Plans tiles of TRANSPOSE_WIDE where the innermost axis does not stay, but for the grid's order;
- * returns whether they are cheap by their estimate. */
-bool ops_transpose_wide(const struct axes *axes, const uint64_t *arrays, unsigned multiprocessors,
-                        struct transpose_plan *plan);
+ * returns how much longer than a copy they take by their estimate, in 1/65536 of it. */
+uint64_t ops_transpose_wide(const struct axes *axes, const uint64_t *arrays,
+                            unsigned multiprocessors, struct transpose_plan *plan);

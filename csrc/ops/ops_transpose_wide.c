@@ -25,7 +25,8 @@ struct wide_tiling {
     uint64_t addresses[2];
     uint64_t most; /* bytes of a tile, about: small arrays have a tile for each multiprocessor */
     struct chain inside_output, inside_input, columns_of_output; /* see list_chains */
-    bool aligned_out; /* of a division: columns of the output all begin at sectors */
+    uint64_t align_out; /* of a division: its columns of the output begin at multiples of its lowest
+                           bit */
 
     struct division best;
     uint64_t tile_rows, tile_columns, lead; /* of the best one */
@@ -76,12 +77,12 @@ static void list_chains(struct wide_tiling *tiling) {
             break;
 }
 
-static bool is_aligned_out(const struct wide_tiling *tiling, const struct division *division) {
+static uint64_t alignment_out(const struct wide_tiling *tiling, const struct division *division) {
     const struct axes *axes = tiling->axes;
     uint64_t out = tiling->addresses[1];
     for (unsigned axis = 0; axis < axes->count; axis++)
         out |= has(&division->rows, axis) ? 0 : axes->out[axis] * axes->item;
-    return out % SECTOR == 0;
+    return out;
 }
 
 /* Elements of an axis in a tile with this many `elements` of a chain; 0 if the chain lacks it. */
@@ -95,22 +96,59 @@ static uint64_t covered(const struct axes *axes, const struct chain *chain, uint
     return 0;
 }
 
-/* How many elements of a tile adjoin in the output, or else in the input, but for gaps. */
-static uint64_t adjoining(const struct axes *axes, const struct division *division, uint64_t rows,
-                          uint64_t columns, bool output) {
+/* Elements of a tile that adjoin in memory, but for gaps, and the axis along which others follow in
+ * another tile; the number of axes if none do. */
+struct run {
+    uint64_t items;
+    unsigned axis;
+};
+
+static struct run adjoining(const struct axes *axes, const struct division *division, uint64_t rows,
+                            uint64_t columns, bool output) {
     const uint64_t step = output ? 1 : axes->in[axes->count - 1];
-    uint64_t found = 1;
+    struct run run = {1, axes->count};
     for (unsigned position = axes->count; position-- > 0;) {
         const unsigned axis = output ? axes->output[position] : position;
         const uint64_t here = covered(axes, &division->rows, rows, axis) +
                               covered(axes, &division->columns, columns, axis);
-        if (!here || (output ? axes->out : axes->in)[axis] != found * step)
+        if ((output ? axes->out : axes->in)[axis] != run.items * step)
             break;
-        found *= here;
-        if (here < axes->extent[axis])
+        run.items *= max_u64(here, 1);
+        if (here < axes->extent[axis]) {
+            run.axis = axis;
             break;
+        }
     }
-    return found;
+    return run;
+}
+
+/* Whether the rest of a run is moved so much later that L2 has lost the sectors and lines that both
+ * parts share. The grid's order is that of order_tiles. */
+static bool ends_far(const struct axes *axes, const struct division *division, uint64_t rows,
+                     uint64_t columns, unsigned end) {
+    const uint64_t down = min_u64(ceil_div(division->rows.extent, rows), fixed(strip));
+    const uint64_t across = ceil_div(division->columns.extent, columns);
+    uint64_t tiles = 1, near = min_u64(down, fixed(flat));
+    if (end == axes->count)
+        return false;
+    if (has(&division->rows, end)) {
+        for (unsigned k = 0; division->rows.axis[k] != end; k++)
+            tiles *= axes->extent[division->rows.axis[k]];
+        return tiles / rows > fixed(near_tiles);
+    }
+    if (has(&division->columns, end)) {
+        for (unsigned k = 0; division->columns.axis[k] != end; k++)
+            tiles *= axes->extent[division->columns.axis[k]];
+        return max_u64(tiles / columns, 1) * down > fixed(near_tiles);
+    }
+    for (unsigned axis = 0; axis < axes->count; axis++)
+        if (!has(&division->rows, axis) && !has(&division->columns, axis)) {
+            near *= axes->out[axis] < axes->out[division->columns.axis[0]] ? axes->extent[axis] : 1;
+            tiles *= axes->out[axis] < axes->out[end] ? axes->extent[axis] : 1;
+        }
+    const bool comes_first =
+        axes->out[end] < axes->out[division->columns.axis[0]] && near <= fixed(near_tiles);
+    return tiles * down * (comes_first ? 1 : across) > fixed(near_tiles);
 }
 
 /* The even part of `extent`, at most `most` if possible: a multiple of `unit`. */
@@ -128,26 +166,60 @@ static uint64_t pitch_of(uint64_t columns, uint64_t item) {
     return round_up(columns, item == VECTOR ? 2 : VECTOR / item);
 }
 
+/* Instructions of all threads for a tile: loads, which find the offsets of a column and of each
+ * row; a run of whole columns; or columns, by 8 lanes each, whose ends within a vector are stored
+ * element by element (TUNING.md T39). */
+static uint64_t instructions(const struct wide_tiling *tiling, const struct division *division,
+                             uint64_t rows, uint64_t columns, uint64_t lead) {
+    enum { BLOCK = 256, LANES = 8 };
+    const uint64_t vector = VECTOR / tiling->axes->item, axes = division->columns.count;
+    const uint64_t several = axes > 1 ? axes : 0, table = division->rows.count > 1;
+    const uint64_t at_once = max_u64(BLOCK / columns, 1), visits = ceil_div(columns, BLOCK);
+    const uint64_t load = 17 + 20 * several + (rows + lead) * (5 + 2 * table) / at_once;
+    uint64_t all = BLOCK * (100 + visits * load) + 24 * table * division->rows.count * rows;
+    if (division->whole)
+        return all + 10 * rows * columns;
+    const uint64_t most = tiling->align_out % VECTOR && !lead ? rows + vector - 1 : rows;
+    const uint64_t passes = ceil_div(rows, LANES * vector) + ceil_div(most, LANES * vector);
+    uint64_t ends = lead ? 0 : 2 * (rows % vector != 0); /* twice those of a column, as passes */
+    if (most > rows)
+        ends = passes > 2 ? 4 : 2;
+    return all + columns * LANES * (passes * 13 + ends * 24 + 14 + 13 * several);
+}
+
 /* Estimated time of a tile of these rows and columns, for an element, in 1/65536 of the time that a
- * copy needs, and `bytes` of shared memory. Ends of runs of memory and of a tile's columns cost
- * time, and so does a tile; tiles of many bytes leave fewer for others (TUNING.md T35). */
+ * copy needs, and `bytes` of shared memory: that of memory, or of instructions if it is longer.
+ * Ends of runs of memory and of a tile's columns cost time, and so does a tile; tiles of many bytes
+ * leave fewer for others (TUNING.md T35, T39). */
 static uint64_t cost_of(const struct wide_tiling *tiling, const struct division *division,
                         uint64_t rows, uint64_t columns, uint64_t lead, uint64_t bytes) {
     enum { COPY = 65536, ROOT = 256 };
     const struct axes *axes = tiling->axes;
     const uint64_t item = axes->item, all_rows = division->rows.extent;
     const uint64_t all_columns = division->columns.extent;
-    const uint64_t in = item * adjoining(axes, division, rows, columns, false);
-    const uint64_t out = item * adjoining(axes, division, rows, columns, true);
-    uint64_t cost = COPY * fixed(run_cost) / in + lead * fixed(lead_cost) / rows;
+    const struct run in = adjoining(axes, division, rows, columns, false);
+    const struct run row = adjoining(axes, division, 1, columns, false); /* lanes load in order */
+    const bool joins = row.items == columns && row.axis == division->rows.axis[0];
+    /* With a lead, only the first and the last tile end within a sector. */
+    const struct run out = adjoining(axes, division, lead ? all_rows : rows, columns, true);
+    uint64_t cost = COPY / ((joins ? in : row).items * item) + lead * fixed(lead_cost) / rows;
+    if (in.axis < axes->count) /* else a gap follows, as in any tile */
+        cost += COPY * fixed(run_cost) / (in.items * item);
+    if (ends_far(axes, division, rows, columns, in.axis))
+        cost += COPY * fixed(far_run_cost) / (in.items * item);
     if (!division->whole)
-        cost += COPY * fixed(run_cost) / (rows * item);
-    if (!tiling->aligned_out && !lead)
-        cost += COPY * fixed(parts_cost) / out;
+        cost += COPY * fixed(column_cost) / (rows * item);
+    if (tiling->align_out % SECTOR) {
+        const bool far = ends_far(axes, division, rows, columns, out.axis);
+        cost += COPY * (far ? fixed(far_parts_cost) : fixed(parts_cost)) / (out.items * item);
+    }
     const uint64_t tiles = ceil_div(all_rows, rows) * ceil_div(all_columns, columns);
     const uint64_t used = max_u64(all_rows * all_columns / tiles, 1) * item; /* bytes of a tile */
     const uint64_t begin = ROOT * fixed(tile_cost) / used;
-    return cost + begin * begin + (bytes - min_u64(bytes, fixed(wide_bytes))) / fixed(big_share);
+    cost += begin * begin + (bytes - min_u64(bytes, fixed(wide_bytes))) / fixed(big_share);
+    const uint64_t time =
+        COPY * instructions(tiling, division, rows, columns, lead) / (used * fixed(instructions));
+    return max_u64(cost, time - min_u64(time, COPY));
 }
 
 /* Keeps a tile if it is cheaper than the best so far. */
@@ -177,8 +249,7 @@ static void try_tiles(struct wide_tiling *tiling, const struct division *divisio
     if (division->whole) {
         const uint64_t unit = repeats(all_rows * item, CACHE_LINE);
         const uint64_t columns = even_part(all_columns, bytes / item / all_rows, unit);
-        if (all_rows * item >= (item == VECTOR ? SECTOR : fixed(whole_least)))
-            consider(tiling, division, all_rows, min_u64(columns, all_columns), 0);
+        consider(tiling, division, all_rows, min_u64(columns, all_columns), 0);
         return;
     }
     for (uint64_t wide = 64; wide <= 512; wide += wide < 256 ? 64 : 128) {
@@ -187,7 +258,7 @@ static void try_tiles(struct wide_tiling *tiling, const struct division *divisio
             bytes / ((pitch_of(columns, item) + 1) * item + entry_bytes(division));
         const uint64_t rows = even_part(all_rows, most, 2 * sector);
         consider(tiling, division, min_u64(rows, all_rows), columns, 0);
-        if (rows < all_rows && !tiling->aligned_out)
+        if (rows < all_rows && tiling->align_out % SECTOR)
             consider(tiling, division, even_part(all_rows + sector - 1, most, 2 * sector), columns,
                      sector);
     }
@@ -196,7 +267,7 @@ static void try_tiles(struct wide_tiling *tiling, const struct division *divisio
 static void try_division(struct wide_tiling *tiling, const struct division *division) {
     if (!division->rows.count || !division->columns.count)
         return;
-    tiling->aligned_out = is_aligned_out(tiling, division);
+    tiling->align_out = alignment_out(tiling, division);
     for (uint64_t bytes = fixed(tile_bytes); bytes <= 2 * fixed(tile_bytes);
          bytes += fixed(tile_bytes) / 2)
         try_tiles(tiling, division, min_u64(bytes, tiling->most));
@@ -210,6 +281,10 @@ static void find_tiles(struct wide_tiling *tiling) {
     append_until(&division.columns, axes, &tiling->columns_of_output, NULL,
                  ceil_div(2 * fixed(tile_bytes), output->extent * axes->item));
     try_division(tiling, &division);
+    /* Packed tiles move few columns in one piece faster than other wide ones. */
+    if (tiling->cost < fixed(wide_cost) && input->extent * axes->item <= fixed(few_columns) &&
+        axes->in[output->axis[0]] == input->extent)
+        return;
     division.whole = false;
     /* Axes that adjoin on both sides are rows, or columns; or rows until those are long enough. */
     append_until(&division.columns, axes, input, output, UINT64_MAX);
@@ -259,8 +334,9 @@ static void fill_plan(const struct wide_tiling *tiling, struct transpose_plan *p
         .load_magic = magic(columns),
         .store_magic = division->whole ? magic(rows) : 0,
         .table_bytes = (uint32_t)round_up((rows + lead) * entry_bytes(division), VECTOR),
-        .tile_bytes =
-            (uint32_t)(((rows + lead) * pitch + (rows + lead) / vector * pad + columns) * item),
+        .tile_bytes = (uint32_t)(((rows + lead) * pitch + (rows + lead) / vector * pad +
+                                  (division->whole ? 0 : columns)) *
+                                 item),
         .pad = (uint32_t)pad,
         .tile_rows = (uint32_t)rows,
         .tile_columns = (uint32_t)columns,
@@ -283,8 +359,8 @@ static void fill_plan(const struct wide_tiling *tiling, struct transpose_plan *p
     list_axes(axes, &division->columns, &plan->run_axes, &next);
 }
 
-bool ops_transpose_wide(const struct axes *axes, const uint64_t *arrays, unsigned multiprocessors,
-                        struct transpose_plan *plan) {
+uint64_t ops_transpose_wide(const struct axes *axes, const uint64_t *arrays,
+                            unsigned multiprocessors, struct transpose_plan *plan) {
     const uint64_t share = axes->items * axes->item / (multiprocessors * fixed(wide_blocks));
     struct wide_tiling tiling = {.axes = axes,
                                  .addresses = {arrays[0], arrays[1]},
@@ -292,7 +368,7 @@ bool ops_transpose_wide(const struct axes *axes, const uint64_t *arrays, unsigne
     list_chains(&tiling);
     find_tiles(&tiling);
     fill_plan(&tiling, plan);
-    return tiling.cost < fixed(wide_cost) || (axes->item > WORD && tiling.most < fixed(tile_bytes));
+    return axes->item > WORD && tiling.most < fixed(tile_bytes) ? 0 : tiling.cost;
 }
 
 /* --- elements of 1 and 2 bytes */
