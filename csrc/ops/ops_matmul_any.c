@@ -276,6 +276,9 @@ static void try_all_patches(const struct machine *machine, const struct ops_choi
 
 /* --- rung 13 */
 
+/* Blocks that a multiprocessor has registers for. */
+static double resident_of(const struct machine *machine) { return machine->sum == 8 ? 2 : 3; }
+
 /* One column of b or a few, and rows of a that are adjacent. `blocks`: of a multiprocessor, for
  * slices. */
 static void try_columns(const struct machine *machine, const struct matmul_plan *given,
@@ -315,45 +318,50 @@ static double wavefronts(int64_t step) {
     return distance(step) >= WARP ? WARP : distance(step) ? (double)distance(step) : 1;
 }
 
+/* Elements from an operand's first to its last, at most, where its sides are `side_by` apart. */
+static uint64_t reach_of(uint64_t sides, int64_t side_by, const struct matmul_plan *plan,
+                         bool is_a) {
+    uint64_t reach = sides * distance(side_by) + plan->k * distance(is_a ? plan->a_k : plan->b_k);
+    for (uint32_t axis = 0; axis < plan->axis_count; axis++)
+        reach += plan->axes[axis].extent * distance(is_a ? plan->axes[axis].a : plan->axes[axis].b);
+    return reach;
+}
+
 /* Few steps of k, and few rows or columns: threads have rows of one column. */
 static void try_rows(const struct machine *machine, const struct matmul_plan *given,
                      struct matmul_way *best) {
-    /* Cycles of a scheduler for a thread beside its steps, for a row of a stack, and instructions
-     * of a row's step. */
-    enum { SETUP = 300, OF_STACK = 60, ISSUED = 5, STEPS_MOST = 64, SCHEDULERS = 4, RESIDENT = 3 };
+    enum { ROWS = MATMUL_ROWS_OF_THREAD, STEPS_MOST = 64, PERCENT = 100 };
     struct matmul_way way = {
         .rung = MATMUL_DOTS_RUNG, .mode = MATMUL_ROWS, .threads = MATMUL_THREADS, .plan = *given};
     struct matmul_plan *plan = &way.plan;
-    const uint64_t rows = plan->n ? plan->outputs / plan->n : 0;
-    uint64_t a_reach = distance(plan->a_row) * plan->m + distance(plan->a_k) * plan->k,
-             b_reach = distance(plan->b_column) * plan->n + distance(plan->b_k) * plan->k;
-    for (uint32_t axis = 0; axis < plan->axis_count; axis++) {
-        a_reach += plan->axes[axis].extent * distance(plan->axes[axis].a);
-        b_reach += plan->axes[axis].extent * distance(plan->axes[axis].b);
-    }
-    if (!rows || !plan->k || plan->k > STEPS_MOST || most(rows, most(a_reach, b_reach)) > INT32_MAX)
+    const uint64_t rows = plan->n ? plan->outputs / plan->n : 0,
+                   reach = most(reach_of(plan->m, plan->a_row, plan, true),
+                                reach_of(plan->n, plan->b_column, plan, false));
+    if (!rows || !plan->k || plan->k > STEPS_MOST || most(rows, reach) > INT32_MAX)
         return;
     plan->across = ceil_div(plan->n, MATMUL_THREADS);
     plan->width = (uint32_t)ceil_div(plan->n, plan->across);
-    const uint64_t high = MATMUL_THREADS / plan->width;
-    plan->tiles = ceil_div(rows, high * MATMUL_ROWS_OF_THREAD); /* of a column of tiles */
+    plan->tiles = ceil_div(rows, MATMUL_THREADS / plan->width * ROWS); /* of a column of tiles */
     way.blocks = plan->tiles * plan->across;
     const bool stacked = plan->axis_count != 0;
-    const uint64_t lanes = least(plan->width, WARP), down = WARP / lanes;
-    const double a_passes = greater((double)down * wavefronts(plan->a_row) / WARP, 1);
-    const double b_passes = greater((double)lanes * wavefronts(plan->b_column) / WARP, 1) *
-                            (stacked ? MATMUL_ROWS_OF_THREAD : 1);
-    const double issued = (stacked ? 2.0 : 1.0) * ISSUED * MATMUL_ROWS_OF_THREAD / SCHEDULERS;
-    const double step = greater(MATMUL_ROWS_OF_THREAD * a_passes + b_passes, issued);
-    const double setup = SETUP + (stacked ? OF_STACK * MATMUL_ROWS_OF_THREAD : 0);
-    const double warps = MATMUL_THREADS / WARP;
-    const double busy = rounds_of(machine, (double)way.blocks, 1) * warps *
-                        (setup / SCHEDULERS + (double)plan->k * step);
-    const double waits = rounds_of(machine, (double)way.blocks, RESIDENT) *
-                         (ops_fixed(matmul, start_cycles) +
-                          (double)plan->k / 2 * ops_fixed(matmul, load_cycles) / 8);
+    const double lanes = (double)least(plan->width, WARP);
+    const double passes =
+        ROWS * greater(wavefronts(plan->a_row) / lanes, 1) +
+        (stacked ? ROWS : 1) * greater(lanes * wavefronts(plan->b_column) / WARP, 1);
+    const double step =
+        greater(passes * ops_fixed(matmul, row_passes) / PERCENT,
+                stacked ? ops_fixed(matmul, row_stack_steps) : ops_fixed(matmul, row_steps)) *
+        (machine->sum == 8 ? ops_fixed(matmul, row_float64) / (double)PERCENT : 1);
+    const double setup =
+        ops_fixed(matmul, row_cycles) + (stacked ? ops_fixed(matmul, row_stack_cycles) : 0);
+    const double busy = rounds_of(machine, (double)way.blocks, 1) * (MATMUL_THREADS / WARP) *
+                        (setup + (double)plan->k * step);
+    const double waits =
+        rounds_of(machine, (double)way.blocks, resident_of(machine)) *
+        (ops_fixed(matmul, row_start) + (stacked ? ops_fixed(matmul, row_stack_start) : 0) +
+         (double)plan->k * ops_fixed(matmul, row_wait));
     way.cost =
-        greater(greater(busy, waits), memory_cost(machine, plan)) + ops_fixed(matmul, start_cycles);
+        greater(greater(busy, waits), memory_cost(machine, plan)) + ops_fixed(matmul, row_launch);
     keep_cheaper(best, &way);
 }
 
