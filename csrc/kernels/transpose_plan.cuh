@@ -84,9 +84,8 @@ struct transpose_plan {
      * `item_extent`, which is 2^32 / `item_magic`. Or `in_segments` of `item_extent`, none of which
      * ends within a vector if `segments_whole`: each segment lies `item_jump` after the previous
      * one, or at an offset in a table of `segments`. Or a table has the offsets of one
-     * `item_extent` and a vector's elements more, a `period`, in pairs; or, of `vectors` vectors,
-     * the offset of every element. */
-    uint32_t vectors, in_segments, segments, segments_whole, period;
+     * `item_extent` and a vector's elements more, a `period`, in pairs. */
+    uint32_t in_segments, segments, segments_whole, period;
     uint32_t item_extent, item_step, item_magic, item_jump;
     /* TRANSPOSE_WIDE: a tile is `tile_rows` rows of `tile_columns`, with `whole` all rows. It loads
      * `lead` more rows. In shared memory rows are `tile_pitch` elements apart, with `pad` more

@@ -249,11 +249,16 @@ static bool adjoin_soon(const struct axes *axes) {
     return false;
 }
 
-/* Whether rows that stay whole are so short that packed tiles are faster (TUNING.md T7, T15). */
+/* Whether rows that stay whole are so short that packed tiles are faster, unless gaps that those do
+ * not load follow each (TUNING.md T7, T15, T40). */
 static bool are_short_rows(const struct axes *axes) {
-    const uint64_t bytes = axes->extent[axes->count - 1] * axes->item;
-    return moves_rows(axes) && axes->count > 1 && !adjoin_soon(axes) &&
-           (bytes <= SECTOR || (bytes % SECTOR != 0 && bytes <= fixed(short_row)));
+    const unsigned last = axes->count - 1;
+    const uint64_t bytes = axes->extent[last] * axes->item;
+    if (!moves_rows(axes) || last == 0 || adjoin_soon(axes) ||
+        (axes->in[last - 1] != axes->extent[last] &&
+         axes->in[last - 1] * axes->item > ops_transpose_gap(axes)))
+        return false;
+    return bytes <= SECTOR || (bytes % SECTOR != 0 && bytes <= fixed(short_row));
 }
 
 /* Whether input and output of each matrix coincide, and are square. */
@@ -350,17 +355,17 @@ static bool is_wide_better(const struct axes *axes, const struct transpose_plan 
     return wide->whole || (!one_run && (!few || precedes_gap(axes, wide)));
 }
 
-/* Whether packed tiles gather short rows of the output by a table of vectors, which is slow
- * (TUNING.md T38). */
-static bool gathers_slowly(const struct axes *axes, const struct transpose_plan *packed) {
-    return packed->vectors && axes->item > 1 && axes->out[axes->count - 1] <= fixed(few_adjoin) / 3;
-}
-
-/* Whether narrow tiles are better than these of a matrix, which elements fill in part: two rows of
- * tiles may be hardly more than one (TUNING.md T26, T36). */
+/* Whether narrow tiles are better than these of a matrix: if that is large and has many columns of
+ * 2-byte elements, or fills those in part, as two rows of tiles may be hardly more than one
+ * (TUNING.md T26, T36, T41). */
 static bool is_narrow_better(const struct axes *axes, const struct transpose_plan *matrix,
                              const struct transpose_plan *narrow) {
     const uint64_t eighths = axes->item == 1 ? fixed(narrow_fill) : fixed(whole_fill);
+    const uint64_t many = axes->item == 1 ? fixed(many_bytes) : fixed(many_pairs);
+    if (matrix->shape == TRANSPOSE_PHASED && axes->items * axes->item >= fixed(narrow_large) &&
+        matrix->columns >= many &&
+        (axes->item > 1 || !fills(matrix, axes->item, fixed(narrow_fill))))
+        return true;
     if (ops_transpose_runs(axes, narrow) && !fills(matrix, axes->item, eighths))
         return true;
     return matrix->all_row_tiles == 2 && !fills(matrix, axes->item, fixed(narrow_fill));
@@ -417,9 +422,10 @@ static uint64_t choose_tiles(const struct ops_queue *queue, const struct axes *a
                              const uint64_t *arrays, struct transpose_plan *plan, uint64_t blocks) {
     struct transpose_plan wide = {.grid_axes = 0}, packed, narrow;
     uint64_t wide_blocks = 0;
-    bool cheap = false, beats_table = false;
+    bool cheap = false;
     if (axes->item < WORD && !moves_rows(axes) &&
-        (!blocks || !fills(plan, axes->item, fixed(whole_fill))) &&
+        (!blocks || plan->shape == TRANSPOSE_PHASED ||
+         !fills(plan, axes->item, fixed(whole_fill))) &&
         ops_transpose_narrow(axes, arrays[0], queue->info.multiprocessors, &narrow) &&
         (!blocks || is_narrow_better(axes, plan, &narrow))) {
         const uint64_t found = order_tiles(queue, axes->item, arrays[0], &narrow);
@@ -430,16 +436,14 @@ static uint64_t choose_tiles(const struct ops_queue *queue, const struct axes *a
     }
     if (axes->item >= WORD && !moves_rows(axes) &&
         !(blocks && is_matrix_best(axes, arrays, plan))) {
-        const uint64_t cost = ops_transpose_wide(axes, arrays, queue->info.multiprocessors, &wide);
-        cheap = cost < fixed(wide_cost);
-        beats_table = cost < fixed(table_cost);
+        cheap =
+            ops_transpose_wide(axes, arrays, queue->info.multiprocessors, &wide) < fixed(wide_cost);
         wide_blocks = order_tiles(queue, axes->item, arrays[0], &wide);
         blocks = blocks && is_matrix_better(axes, plan, &wide, cheap) ? blocks : 0;
     }
     if (!(wide_blocks && cheap && is_wide_better(axes, &wide)) &&
         (!blocks || are_short_rows(axes)) &&
-        ops_transpose_pack(axes, arrays, queue->info.multiprocessors, &packed) &&
-        !(wide_blocks && beats_table && gathers_slowly(axes, &packed))) {
+        ops_transpose_pack(axes, arrays, queue->info.multiprocessors, &packed)) {
         *plan = packed;
         return plan->tiles;
     }
@@ -498,10 +502,6 @@ static enum status find_tiles(const struct ops_queue *queue, const struct ops_ch
     }
     if (!in_place && !gaps && !gathers)
         grid = choose_tiles(queue, axes, arrays, plan, grid);
-    if (may_gather && plan->shape == TRANSPOSE_PACKED && gathers_slowly(axes, plan)) {
-        plan_rows(axes, plan);
-        grid = row_blocks(queue, axes->item, choice->block, plan);
-    }
     if (!grid)
         return status_fail(STATUS_BAD_VALUE, "axes: too many items, or axes, for one launch");
     *blocks = grid;

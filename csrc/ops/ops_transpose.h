@@ -34,6 +34,12 @@ static inline uint64_t last_step(const struct axes *axes) {
     return axes->count ? axes->in[axes->count - 1] : 1;
 }
 
+/* Bytes between elements of an axis, up to which packed tiles load gaps with them. */
+static inline uint64_t ops_transpose_gap(const struct axes *axes) {
+    const bool cached = axes->items * axes->item < ops_fixed(transpose, gap_large);
+    return cached ? ops_fixed(transpose, gap_short) : ops_fixed(transpose, gap_pitch);
+}
+
 /* Plans tiles of TRANSPOSE_PACKED for arrays at these addresses; returns false if none fit. */
 bool ops_transpose_pack(const struct axes *axes, const uint64_t *arrays, unsigned multiprocessors,
                         struct transpose_plan *plan);

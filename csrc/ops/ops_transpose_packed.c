@@ -37,19 +37,38 @@ static unsigned axis_at(const struct axes *axes, bool output, unsigned position)
     return output ? axes->output[position] : position;
 }
 
+/* Whether runs of the input, or of the output, begin at vectors if the chunks of their outermost
+ * axis do. */
+static bool begins_at_vectors(const struct packing *packing, bool output) {
+    const struct axes *axes = packing->axes;
+    const struct group *group = output ? &packing->store : &packing->load;
+    uint64_t all = packing->arrays[output];
+    for (unsigned axis = 0; axis < axes->count; axis++)
+        if (!group->has[axis])
+            all |= (output ? axes->out : axes->in)[axis] * axes->item;
+    return all % VECTOR == 0;
+}
+
 /* Includes axes, the innermost first, until they have `items` elements; cuts the last one. A run of
- * the input is loaded with its gaps, if those are short. */
+ * the input is loaded with its gaps if those are short, unless it is whole vectors of narrow
+ * elements with the output's innermost axis, which gaps would leave in few banks (TUNING.md T34,
+ * T40). A run of the output of which few elements adjoin needs a table of their offsets within its
+ * outermost axis, which stays short (T40). */
 static void take(struct packing *packing, bool output, uint64_t items) {
     const struct axes *axes = packing->axes;
     struct group *group = output ? &packing->store : &packing->load;
-    const bool cached = axes->items * axes->item < fixed(gap_large);
-    const uint64_t pitch = (cached ? fixed(gap_short) : fixed(gap_pitch)) / axes->item;
+    const uint64_t pitch = ops_transpose_gap(axes) / axes->item;
+    const unsigned last = axes->output[axes->count - 1];
+    const bool few = axes->extent[last] < VECTOR / axes->item;
     uint64_t taken = 1;
     for (unsigned position = axes->count; position-- > 0 && taken < items;) {
         const unsigned axis = axis_at(axes, output, position);
         const uint64_t in = axes->in[axis];
         const bool inner = position == axes->count - 1;
-        if (!output && !inner && in != taken && in > pitch)
+        const bool vectors = group->has[last] && axes->item < WORD &&
+                             taken * axes->item % VECTOR == 0 && begins_at_vectors(packing, false);
+        if (output ? taken > fixed(period_most) && few
+                   : !inner && in != taken && (in > pitch || vectors))
             break;
         const uint64_t unit = output ? taken : in, part = ceil_div(items, unit);
         group->has[axis] = true;
@@ -68,18 +87,6 @@ static void list(struct packing *packing, uint64_t extent, uint64_t in, uint64_t
 /* Granularity of a chunk in bytes; 0: none. */
 static uint64_t whole_unit(uint64_t bytes) {
     return bytes >= 4 * LINE ? LINE : bytes >= 4 * SECTOR ? SECTOR : bytes >= VECTOR ? VECTOR : 0;
-}
-
-/* Whether runs of the input, or of the output, begin at vectors if the chunks of their outermost
- * axis do. */
-static bool begins_at_vectors(const struct packing *packing, bool output) {
-    const struct axes *axes = packing->axes;
-    const struct group *group = output ? &packing->store : &packing->load;
-    uint64_t all = packing->arrays[output];
-    for (unsigned axis = 0; axis < axes->count; axis++)
-        if (!group->has[axis])
-            all |= (output ? axes->out : axes->in)[axis] * axes->item;
-    return all % VECTOR == 0;
 }
 
 /* Cuts an axis of the grid into even chunks; runs begin at vectors, long ones at lines. */
@@ -433,7 +440,7 @@ static void choose_pads(struct packing *packing) {
 }
 
 /* Describes the offsets of a store run's elements: segments of at least a vector, or two steps, or
- * a table, periodic if it is short. */
+ * a table of a period (see `take`). */
 static void list_items(struct packing *packing) {
     const struct axes *axes = packing->axes;
     struct transpose_plan *plan = packing->plan;
@@ -465,13 +472,11 @@ static void list_items(struct packing *packing) {
     } else if (count == 2 && !plan->pad && unrolled) {
         plan->item_extent = (uint32_t)inner;
         plan->item_jump -= (uint32_t)(inner * step);
-    } else if (period <= fixed(period_most)) {
+    } else {
         plan->item_extent = (uint32_t)period;
         plan->period = (uint32_t)(period + items);
-    } else {
-        plan->vectors = (uint32_t)ceil_div(plan->run_most, items);
     }
-    plan->item_magic = plan->vectors ? 0 : magic(plan->item_extent);
+    plan->item_magic = magic(plan->item_extent);
     /* The last vector of a run, unless whole, is gathered with elements before it. */
     const bool ends = axes->extent[axes->output[axes->count - 1]] % items == 0;
     plan->segments_whole = plan->item_extent >= plan->run_most ||
@@ -516,7 +521,6 @@ static bool list_tile(struct packing *packing) {
     plan->item_axes = packing->listed - plan->grid_axes - plan->load_axes - plan->run_axes;
     const uint64_t pairs = ceil_div(plan->period, TRANSPOSE_PAIRS) * TRANSPOSE_PAIRS_PITCH;
     const uint64_t tables = TRANSPOSE_PART_BYTES + (load_runs.most + runs.most) * 12 +
-                            (uint64_t)plan->vectors * (VECTOR / axes->item) * 2 +
                             (uint64_t)plan->segments * 2 + pairs * 4;
     plan->table_bytes = (uint32_t)(ceil_div(tables, VECTOR) * VECTOR);
     return plan->tiles && packing->listed <= TRANSPOSE_AXES_MAX &&

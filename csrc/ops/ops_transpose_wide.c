@@ -487,7 +487,8 @@ bool ops_transpose_narrow(const struct axes *axes, uint64_t address, unsigned mu
     const uint64_t item = axes->item;
     choose_sides(axes, &rows, &columns);
     const uint64_t least = fixed(narrow_whole) + (item - 1) * VECTOR; /* of whole columns */
-    if (rows.items * item < least || columns.items * item < fixed(narrow_columns))
+    if (rows.items * item < least || columns.items * item < fixed(narrow_columns) ||
+        axes->reach * item >> 36) /* vectors that 32 bits count, see transpose_narrow.cuh */
         return false;
     *plan = (struct transpose_plan){.shape = TRANSPOSE_NARROW,
                                     .items = axes->items,

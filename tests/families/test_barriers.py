@@ -67,7 +67,7 @@ PLAN = np.dtype(
             "puts_vectors",
         )
     ]
-    + [(name, "u4") for name in ("vectors", "in_segments", "segments", "segments_whole", "period")]
+    + [(name, "u4") for name in ("in_segments", "segments", "segments_whole", "period")]
     + [(name, "u4") for name in ("item_extent", "item_step", "item_magic", "item_jump")]
     + [(name, "u4") for name in ("tile_rows", "tile_columns", "whole", "lead", "tile_pitch")]
     + [(name, "u4") for name in ("tile_height", "span", "slots", "align", "lanes")]

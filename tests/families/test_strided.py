@@ -293,7 +293,11 @@ def test_whole_boxes_with_short_last_axes(dtype):
 
 @pytest.mark.parametrize("device", kinds()[1:])
 def test_short_runs_and_narrow_columns_by_size(device, rng):
-    """Short runs are moved one by one or by tiles, whole narrow columns as one run."""
+    """Short runs are moved one by one or by tiles, whole narrow columns as one run.
+
+    Runs that are whole vectors are loaded without their gaps, and runs whose elements would need a
+    long table are shortened.
+    """
     for dtype, shape, part, axes in (
         ("int16", (29, 10607, 9), np.s_[:, :, 3:6], (1, 2, 0)),
         ("float64", (92, 2972, 3), np.s_[:, ::2], (1, 2, 0)),
@@ -301,6 +305,9 @@ def test_short_runs_and_narrow_columns_by_size(device, rng):
         ("float32", (1800, 2, 3, 170), np.s_[:], (0, 1, 3, 2)),
         ("int16", (75, 300_000), np.s_[:], (1, 0)),
         ("uint8", (5, 41, 170_000), np.s_[:], (2, 0, 1)),
+        ("uint8", (1 << 20, 2, 8), np.s_[::2], (2, 0, 1)),
+        ("uint8", (4000, 12, 373), np.s_[:], (0, 2, 1)),
+        ("uint8", (900, 200, 100), np.s_[:, :, 10:13], (1, 0, 2)),
     ):
         if device == "sim" and np.dtype(dtype).itemsize * np.prod(shape) > 24 << 20:
             continue

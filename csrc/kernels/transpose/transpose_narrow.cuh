@@ -15,9 +15,9 @@ namespace transpose {
 //
 // A warp copies 128 bytes of each of 4 rows to shared memory, a unit; all copies are in flight
 // before the first is waited for. Then it reads the unit by words, shifts each row's into place,
-// and stores it transposed: words of a column, of `ITEMS` rows each, a group. Word c of group g is
-// at c ^ (g & 28): lanes that hold a row, and lanes that gather vectors of 4 adjacent columns, use
-// different banks.
+// and stores it transposed: words of a column, of `ITEMS` rows each, a group. Word c of the tile's
+// group g is at c ^ (g & 28): lanes that hold a row, and lanes that gather vectors of 4 adjacent
+// columns, use different banks.
 template <class T> struct narrow_tile {
     static constexpr unsigned ITEMS = 4 / sizeof(T); // of a word
     static constexpr unsigned VECTOR = 16 / sizeof(T);
@@ -45,12 +45,12 @@ template <class T> struct narrow_tile {
 
     // The vector that begins at element `row` of a column.
     __device__ uint4 gather(unsigned row, unsigned slot) const {
-        const unsigned group = row / ITEMS, first = group * PITCH + slot;
+        const unsigned first = row / ITEMS * PITCH + slot, group = first / (PITCH / 4); // and more
         unsigned found[5];
 #pragma unroll
         for (unsigned j = 0; j < 5; j++)
             found[j] = *reinterpret_cast<const unsigned *>(
-                words + (first ^ ((group * 4 + j * 4) & 112)) + j * PITCH);
+                words + (first ^ ((group + j * 4) & 112)) + j * PITCH);
         const unsigned shift = row * (8 * sizeof(T)); // modulo 32
 #pragma unroll
         for (unsigned j = 0; j < 4; j++)
@@ -89,8 +89,8 @@ template <class T> struct narrow_rows {
     }
 };
 
-// Copies the vectors that hold a tile's rows, of `units` units a span. Those that are not entirely
-// in the array are loaded by elements.
+// Copies the vectors that may hold a tile's rows, of `units` units a span. Those that are not
+// entirely in the array are loaded by elements.
 template <class T>
 __device__ void copy_units(const narrow_tile<T> &tile, const narrow_rows<T> &rows, unsigned units,
                            unsigned all, const T *in) {
@@ -99,25 +99,25 @@ __device__ void copy_units(const narrow_tile<T> &tile, const narrow_rows<T> &row
     const unsigned wide = tile.plan.span * unsigned(sizeof(T));
     const uint64 low = reinterpret_cast<uint64>(in);
     const uint64 high = reinterpret_cast<uint64>(in + tile.plan.reach);
+    const uint4 *vectors = reinterpret_cast<const uint4 *>((low & ~15ull) + offset);
+    const unsigned magic = ~0u / units + 1; // of at least 3 units
 #pragma unroll 1
     for (unsigned first = threadIdx.x / 32; first < all; first += COUNT * WARPS) {
         // A lane finds the address of one row; those beyond the last unit repeat one of its rows.
         const unsigned mine = first + lane / 4 * WARPS, unit = least(all - 1, mine);
-        const unsigned span = unit / units;
+        const unsigned span = __umulhi(unit, magic);
         const uint64 own = rows((unit - span * units) * 4 + lane % 4) + span * wide;
         if (mine < all)
             reinterpret_cast<unsigned char *>(tile.skipped + mine)[lane % 4] =
                 static_cast<unsigned char>(own % 16);
         char *to = tile.words + first * 512 + lane * 16;
-        if (!__any_sync(~0u, own < low + 15 || own + wide + 15 > high)) {
+        if (!__any_sync(~0u, own < low + 15 || own + wide + 31 > high)) {
+            const auto vector = static_cast<unsigned>((own - (low & ~15ull)) / 16);
 #pragma unroll
             for (unsigned k = 0; k < COUNT; k++) {
-                if (first + k * WARPS >= all)
-                    break;
-                const uint64 at = __shfl_sync(~0u, own, k * 4 + lane / 8);
-                if (offset < static_cast<unsigned>(at) % 16 + wide)
-                    copy_async(reinterpret_cast<uint4 *>(to + k * WARPS * 512),
-                               reinterpret_cast<const uint4 *>((at & ~15ull) + offset));
+                const unsigned at = __shfl_sync(~0u, vector, k * 4 + lane / 8);
+                if (offset < wide + 15 && first + k * WARPS < all)
+                    copy_async(reinterpret_cast<uint4 *>(to + k * WARPS * 512), vectors + at);
             }
             continue;
         }
@@ -134,14 +134,12 @@ __device__ void copy_units(const narrow_tile<T> &tile, const narrow_rows<T> &row
 }
 
 // Transposes the warp's units in place.
-template <class T>
-__device__ void turn_units(const narrow_tile<T> &tile, unsigned units, unsigned all) {
+template <class T> __device__ void turn_units(const narrow_tile<T> &tile, unsigned all) {
     constexpr unsigned ITEMS = narrow_tile<T>::ITEMS, PITCH = narrow_tile<T>::PITCH;
     constexpr unsigned WARPS = TILES_BLOCK / 32;
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     // Lanes beyond the span repeat the word after it.
     const unsigned own = 4 * least(lane, (tile.plan.span * unsigned(sizeof(T)) + 3) / 4);
-    unsigned group = warp % units * (4 / ITEMS);
 #pragma unroll 2
     for (unsigned unit = warp; unit < all; unit += WARPS) {
         char *words = tile.words + unit * 512;
@@ -152,10 +150,10 @@ __device__ void turn_units(const narrow_tile<T> &tile, unsigned units, unsigned 
             taken[i] = *reinterpret_cast<const unsigned *>(words + own + i * 128 +
                                                            __byte_perm(firsts, 0, 0x4440 + i));
         __syncwarp();
-        const unsigned bits = skipped << 3;
 #pragma unroll
-        for (unsigned i = 0; i < 4; i++)
-            taken[i] = __funnelshift_r(taken[i], __shfl_down_sync(~0u, taken[i], 1), bits >> 8 * i);
+        for (unsigned i = 0; i < 4; i++) // by 8 times the row's bytes, modulo 32
+            taken[i] = __funnelshift_r(taken[i], __shfl_down_sync(~0u, taken[i], 1),
+                                       i ? skipped >> (8 * i - 3) : skipped << 3);
 #pragma unroll
         for (unsigned i = 0; i < 4; i += ITEMS) {
             unsigned found[ITEMS];
@@ -163,14 +161,11 @@ __device__ void turn_units(const narrow_tile<T> &tile, unsigned units, unsigned 
             for (unsigned j = 0; j < ITEMS; j++)
                 found[j] = taken[i + j];
             turn_words(found);
-            put_words(reinterpret_cast<unsigned *>(
-                          words + i / ITEMS * PITCH +
-                          ((lane * ITEMS * 4) ^ ((group + i / ITEMS) * 4 & 112))),
-                      found);
+            put_words(
+                reinterpret_cast<unsigned *>(words + i / ITEMS * PITCH +
+                                             ((lane * ITEMS * 4) ^ (unit * (16 / ITEMS) & 112))),
+                found);
         }
-        group += WARPS * (4 / ITEMS);
-        while (group >= units * (4 / ITEMS))
-            group -= units * (4 / ITEMS);
     }
 }
 
@@ -277,7 +272,7 @@ __device__ void move_narrow_tile(const T *in, T *out, const transpose_plan &plan
     }
     wait_for_copies();
     __syncwarp();
-    turn_units(tile, units, all);
+    turn_units(tile, all);
     __syncthreads();
     if (plan.whole) {
         store_run(tile, to + left * plan.rows, columns, left == 0, left + columns == plan.columns);

@@ -87,8 +87,8 @@ struct packed_tables {
     uint64 *from,
         *to; // first elements of the load's runs in the input; of the store's, in the output
     unsigned *base, *slot; // and both in the tile
-    // Offsets of elements in the store's runs: the first of each segment; or all, first those that
-    // come first in vectors, and so on; or those of a period, in pairs.
+    // Offsets of elements in the store's runs: the first of each segment, or those of a period, in
+    // pairs.
     unsigned short *items;
     char *tile;
 
@@ -117,13 +117,6 @@ struct packed_tables {
             t.slot[k] = static_cast<unsigned>(run.in);
             t.to[k] = run.out;
         }
-        if (plan.vectors)
-#pragma unroll 1
-            for (unsigned k = threadIdx.x; k < plan.run_most; k += blockDim.x) {
-                const steps item(item_axes, plan.item_axes, k, Items);
-                t.items[k % Items * plan.vectors + k / Items] =
-                    static_cast<unsigned short>(item.in + item.pads * plan.pad);
-            }
 #pragma unroll 1
         for (unsigned k = threadIdx.x; k < plan.segments + plan.period; k += blockDim.x) {
             const unsigned number = plan.period ? k : k * plan.item_extent;
@@ -291,22 +284,14 @@ __device__ void load_packed(const T *in, const transpose_plan &plan, const packe
     }
 }
 
-// Offsets of consecutive elements of a store's run: by a table, or a table of one period; with a
-// jump after every 2, 3, 4 or 8; or in segments of at least a vector, which may end within one, or
-// do not.
-enum packed_items {
-    ITEMS_OF_TABLE = 0,
-    ITEMS_OF_PERIOD = 16,
-    ITEMS_IN_SEGMENTS = 17,
-    ITEMS_IN_WHOLE_SEGMENTS = 18
-};
+// Offsets of consecutive elements of a store's run: by a table of one period; with a jump after
+// every 2, 3, 4 or 8; or in segments of at least a vector, which may end within one, or do not.
+enum packed_items { ITEMS_OF_PERIOD = 16, ITEMS_IN_SEGMENTS = 17, ITEMS_IN_WHOLE_SEGMENTS = 18 };
 
 // Offset in the tile of element `item` of a run, from the run's first.
-template <unsigned How, unsigned Items>
+template <unsigned How>
 __device__ unsigned item_offset(const transpose_plan &plan, const packed_tables &tables,
                                 unsigned item) {
-    if (How == ITEMS_OF_TABLE)
-        return tables.items[item % Items * plan.vectors + item / Items];
     const unsigned before = __umulhi(item, plan.item_magic);
     const unsigned within = item - before * plan.item_extent;
     if (How >= ITEMS_IN_SEGMENTS)
@@ -352,15 +337,14 @@ __device__ uint4 gather_packed(const transpose_plan &plan, const packed_tables &
                 gathered.items[j + 1] = *reinterpret_cast<const T *>(from + pair / 65536);
         }
     } else {
-        constexpr unsigned EVERY = How == ITEMS_OF_TABLE ? ITEMS : How;
-        const char *from[EVERY];
+        const char *from[How];
 #pragma unroll
-        for (unsigned j = 0; j < EVERY; j++)
-            from[j] = run + item_offset<How, ITEMS>(plan, tables, first + j);
-        const unsigned step = EVERY * plan.item_step + plan.item_jump;
+        for (unsigned j = 0; j < How; j++)
+            from[j] = run + item_offset<How>(plan, tables, first + j);
+        const unsigned step = How * plan.item_step + plan.item_jump;
 #pragma unroll
         for (unsigned j = 0; j < ITEMS; j++)
-            gathered.items[j] = *reinterpret_cast<const T *>(from[j % EVERY] + j / EVERY * step);
+            gathered.items[j] = *reinterpret_cast<const T *>(from[j % How] + j / How * step);
     }
     return gathered.all;
 }
@@ -402,8 +386,7 @@ __device__ void store_packed(T *out, const transpose_plan &plan, const packed_ta
         if (!vectors) { // a vector may hold all of it
 #pragma unroll 1
             for (unsigned k = ends; k < run; k += 2)
-                to[k] =
-                    *reinterpret_cast<const T *>(from + item_offset<How, ITEMS>(plan, tables, k));
+                to[k] = *reinterpret_cast<const T *>(from + item_offset<How>(plan, tables, k));
         } else if (items) {
             uint4 found = gather_packed<How, T>(plan, tables, from, ends ? run - ITEMS : 0);
             if (ends)
@@ -433,9 +416,7 @@ __device__ void move_packed_tiles(const T *in, T *out, const transpose_plan &pla
             load_packed<TRANSPOSE_LOADS_CUT>(in, plan, tables, part);
         }
         __syncthreads();
-        if (plan.vectors)
-            store_packed<ITEMS_OF_TABLE>(out, plan, tables, part, shift);
-        else if (plan.period)
+        if (plan.period)
             store_packed<ITEMS_OF_PERIOD>(out, plan, tables, part, shift);
         else if (plan.in_segments && plan.segments_whole)
             store_packed<ITEMS_IN_WHOLE_SEGMENTS>(out, plan, tables, part, shift);
