@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from gpuopt.arrays.dtypes import is_bfloat16
 from gpuopt.families.device_axes import in_c_order
 from gpuopt.families.device_calls import Step, copy_step
 
 AXES = 8  # that add and saxpy walk along: DEVICE_AXES
 _ACROSS = 1 << 20  # elements of an operand that is brought into the result's order first
 _LONG = 4 << 20  # bytes of a result for which a row is repeated first, if it has a vector's
-_LONGER = 24 << 20  # and if it has fewer, all of one byte
+_LONGER = 24 << 20  # and if it has fewer, all of one byte or bfloat16
 _SECTOR = 32  # bytes: adjacent threads that read elements farther apart read a sector for each
 
 
@@ -48,7 +49,8 @@ def with_long_row(
     """
     row, item = axes[0][0], dtype.itemsize
     times = 16 // math.gcd(row * item, 16)
-    least = _LONG if row * item >= 16 else _LONGER if item == 1 else math.inf
+    slow = item == 1 or is_bfloat16(dtype)
+    least = _LONG if row * item >= 16 else _LONGER if slow else math.inf
     if item > 2 or n * item < least or times == 1 or times * row * 8 > n:
         return [], axes
     for k, steps in enumerate(((0, row, row), (row, 0, row))):
