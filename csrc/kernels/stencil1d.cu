@@ -57,6 +57,7 @@ RUNG(5, "shared-sums", "stencil1d_5",
 #else
 
 #include "stencil1d/stencil1d_columns.cuh"
+#include "stencil1d/stencil1d_narrow.cuh"
 #include "stencil1d/stencil1d_short_rows.cuh"
 #include "stencil1d_plan.cuh"
 
@@ -603,7 +604,9 @@ template <class Op, class In, class Acc> __device__ void stencil1d_5(const stenc
     In *tile = reinterpret_cast<In *>(vectors);
     const tile_of_rows<In, Acc> where(s, TILE);
     const bool has_gaps = s.has_gaps();
-    const In *from = where.whole(inputs, has_gaps ? 0 : ITEMS - 1);
+    constexpr bool HAS = HAS_NARROW<Op, In, Acc>;
+    const bool narrow = HAS && s.narrow();
+    const In *from = narrow ? nullptr : where.whole(inputs, has_gaps ? 0 : ITEMS - 1);
     In *to = from ? s.out + where.row * s.outputs + where.begin : nullptr;
     unsigned shift = 0; // offset of the inputs in their vectors
     if (from && has_gaps) {
@@ -612,6 +615,9 @@ template <class Op, class In, class Acc> __device__ void stencil1d_5(const stenc
         shift = reinterpret_cast<uint64>(from) % 16 / sizeof(In);
         load_vectors_of_tile<In>(vectors, reinterpret_cast<const uint4 *>(from - shift),
                                  (shift + inputs + ITEMS - 1) / ITEMS);
+    } else if (narrow) {
+        if constexpr (HAS)
+            load_narrow(s, tile, static_cast<int>(inputs));
     } else {
         load_at_ends(in_words(s), reinterpret_cast<word_of<In> *>(tile), inputs);
     }
@@ -628,6 +634,9 @@ template <class Op, class In, class Acc> __device__ void stencil1d_5(const stenc
     const unsigned first = t / WARP * (WARP * GROUP);
     if (to)
         return store_warp(to + first, tile + first);
+    if constexpr (HAS)
+        if (narrow)
+            return store_narrow(s, tile, first);
     store_at_ends(in_words(s), reinterpret_cast<const word_of<In> *>(tile), first);
     if (s.mode == CONSTANT && static_cast<In>(s.beyond) != s.beyond) {
         __syncwarp();

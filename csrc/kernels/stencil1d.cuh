@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common.cuh"
+#include "stencil1d_plan.cuh"
 
 namespace stencil1d {
 
@@ -107,6 +108,7 @@ template <class In, class Acc> struct stencil {
     unsigned form;     // an enum stencil1d_form; for columns also a thread's groups of outputs
 
     __device__ bool whole(int64 left, int64 right) const { return left >= 0 && right < n; }
+    __device__ unsigned narrow() const { return form >> STENCIL1D_NARROW; }
     __device__ bool has_gaps() const { return step != 1 || pitch != n; }
     // Inputs beyond an end of a row, at most.
     __device__ int64 most_beyond() const {

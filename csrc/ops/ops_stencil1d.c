@@ -2,8 +2,9 @@
  * for a plain sum); numbers: elements of a row, outputs of a row, the middle input of output 0,
  * inputs of its window before that one, mode, the constant beyond the ends as bits of the
  * accumulator's type, rows, inputs of a window, elements between rows, elements between inputs,
- * columns: adjacent elements that are rows of their own. Only rungs 3 and 5 read rows with gaps,
- * and only rung 5 columns. Knows no device.
+ * columns: adjacent elements that are rows of their own. From bit 48 of the mode on stands how
+ * elements in memory are narrower than the kernel's. Only rungs 3 and 5 read rows with gaps, and
+ * only rung 5 columns and narrow elements. Knows no device.
  */
 #include "../kernels/stencil1d_plan.cuh"
 #include "ops.h"
@@ -19,6 +20,7 @@ enum {
     WEIGHTS = 1, /* of the weights among a step's values */
     /* as in stencil1d.cu: */
     VECTOR = 16,        /* bytes */
+    SECTOR = 32,        /* bytes that the GPU reads at once */
     PIECE = 1024,       /* inputs of a window in shared memory at a time */
     GROUP = 15,         /* outputs of a thread of rung 5 */
     VECTOR_OUTPUTS = 4, /* outputs of a thread of rung 4 */
@@ -28,7 +30,7 @@ enum {
 struct shape {
     uint64_t n, outputs, first, before, rows, width, inner;
     size_t item, accumulator; /* bytes */
-    bool sum, gaps;           /* gaps: between elements, or between rows */
+    bool sum, gaps, narrow;   /* gaps: between elements, or between rows */
 };
 
 static struct shape shape_of(const struct ops_choice *choice, const struct ops_problem *problem) {
@@ -42,6 +44,7 @@ static struct shape shape_of(const struct ops_choice *choice, const struct ops_p
         .width = numbers[7],
         .inner = numbers[10],
         .gaps = numbers[8] != numbers[0] || numbers[9] != 1,
+        .narrow = numbers[MODE] >> (32 + STENCIL1D_NARROW) != 0,
         .item = dtype_size(choice->signature->items),
         .accumulator = dtype_size(choice->signature->accumulator),
         .sum = strcmp(choice->signature->op, "sum") == 0,
@@ -86,7 +89,7 @@ static const struct reg_rung *serving(const struct ops_queue *queue,
                                       const struct ops_choice *choice, const struct shape *shape,
                                       const struct ops_problem *problem) {
     const struct reg_rung *rung = choice->rung;
-    if (rung->number < 4 || rung->flags & RUNG_HOST || shape->inner > 1)
+    if (rung->number < 4 || rung->flags & RUNG_HOST || shape->inner > 1 || shape->narrow)
         return rung;
     if (rung->number == 5 && has_short_rows(queue, shape, choice->block))
         return rung;
@@ -125,18 +128,41 @@ static uint64_t tiles(const struct shape *shape, uint64_t tile) {
     return ceil_div(shape->rows * pitch - (shape->width - 1), tile);
 }
 
+/* The axis that is divided into parts, an output of each for a thread, and its extent; 0 if a
+ * thread takes groups of adjacent outputs. Parts serve narrow elements, and narrow windows of few
+ * or short columns: adjacent threads then have adjacent outputs (TUNING.md S15). */
+static unsigned parts_of(const struct shape *shape, uint64_t *all) {
+    const uint64_t least = STENCIL1D_GROUP * STENCIL1D_GROUP, inputs = shape->inner * shape->width;
+    const bool wide = shape->item == 8;
+    const bool few = inputs <= (wide ? fixed(part_inputs_wide) : fixed(part_inputs));
+    const bool always = shape->narrow || shape->outputs <= STENCIL1D_GROUP / 2;
+    const bool short_window = !wide && shape->width <= fixed(part_window);
+    const bool column = inputs <= fixed(part_inputs_wide) && shape->inner * shape->item < SECTOR;
+    if ((*all = shape->rows) >= least && (always || short_window || few))
+        return STENCIL1D_ROW_PARTS;
+    if ((*all = shape->outputs) >= least && (shape->narrow || column))
+        return STENCIL1D_OUTPUT_PARTS;
+    return (*all = shape->inner) >= least && always ? STENCIL1D_COLUMN_PARTS : 0;
+}
+
 /* Plans a launch for columns. A thread takes several groups of outputs, whose inputs overlap, if
  * the GPU has enough threads all the same. */
 static enum stencil1d_form plan_columns(const struct ops_queue *queue, const struct shape *shape,
                                         unsigned block, struct ops_step *step, uint64_t *blocks) {
     const uint64_t enough = fixed(column_blocks) * (uint64_t)queue->info.multiprocessors;
-    uint64_t groups = 2 * fixed(column_groups);
+    uint64_t all, groups = parts_of(shape, &all);
+    step->shared_bytes = (unsigned)(shape->width * shape->accumulator);
+    if (groups) {
+        const uint64_t others = shape->rows * shape->outputs * shape->inner / all;
+        *blocks = ceil_div(others * ceil_div(all, STENCIL1D_GROUP), block);
+        return STENCIL1D_COLUMNS | (enum stencil1d_form)(groups << STENCIL1D_GROUPS);
+    }
+    groups = 2 * fixed(column_groups);
     do {
         groups /= 2;
         const uint64_t runs = ceil_div(shape->outputs, STENCIL1D_GROUP * groups);
         *blocks = ceil_div(shape->rows * runs * shape->inner, block);
     } while (groups > 1 && *blocks < enough);
-    step->shared_bytes = (unsigned)(shape->width * shape->accumulator);
     return STENCIL1D_COLUMNS | (enum stencil1d_form)(groups << STENCIL1D_GROUPS);
 }
 
@@ -145,8 +171,8 @@ enum status ops_stencil1d_plan(struct ops_queue *queue, const struct ops_choice 
     const struct shape shape = shape_of(choice, problem);
     struct ops_choice served = *choice;
     const struct reg_rung *rung = served.rung = serving(queue, choice, &shape, problem);
-    const bool short_rows =
-        rung->number == 5 && shape.inner == 1 && has_short_rows(queue, &shape, choice->block);
+    const bool short_rows = rung->number == 5 && shape.inner == 1 && !shape.narrow &&
+                            has_short_rows(queue, &shape, choice->block);
     if (short_rows || shape.inner > 1)
         served.signature = reg_signature(choice->family, rung, "weighted", choice->signature->items,
                                          choice->signature->accumulator);

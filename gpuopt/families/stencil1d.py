@@ -201,6 +201,9 @@ def _turned(a: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
 
 
 STEP_MOST = 128  # bytes between a row's elements that a kernel reads in place
+PARTS_LEAST = 64  # extent of an axis of which a thread takes outputs of parts, as the planner's
+NARROW_MOST = 41  # inputs of a window of narrow columns read in place
+EXACT = 1 << 24  # up to which int32 and float32 have all whole numbers
 COLUMN_MOST = 513  # inputs of a window of columns read in place: their weights fit every GPU
 
 
@@ -211,6 +214,12 @@ def _one_axis(axes: Iterable[tuple[int, int]], unit: int) -> tuple[int, int] | N
         return None
     step = axes[-1][1] if axes else 0
     return None if step % unit else (math.prod(extent for extent, _ in axes), step // unit)
+
+
+def _most_beyond(numbers: tuple[int, ...]) -> int:
+    """Return how many inputs of a window are on one side of its output's own, at most."""
+    before = (numbers[3] - numbers[2]) % 2**64  # a call's numbers are unsigned
+    return max(before, numbers[7] - 1 - before)
 
 
 def _layout(view: View, axis: int, numbers: tuple[int, ...]) -> tuple[int, int, int, int] | None:
@@ -226,9 +235,32 @@ def _layout(view: View, axis: int, numbers: tuple[int, ...]) -> tuple[int, int, 
     if inner[0] == 1:
         gaps = 1 <= step <= STEP_MOST // item and pitch > (n - 1) * step
         return (rows, pitch, step, 1) if gaps else None
-    beyond = max(numbers[3] - numbers[2], width - 1 - numbers[3] + numbers[2])
-    served = beyond < n < 1 << 28 and width <= COLUMN_MOST
+    served = _most_beyond(numbers) < n < 1 << 28 and width <= COLUMN_MOST
     return (rows, pitch, step, inner[0]) if inner[1] == 1 and served else None
+
+
+def _narrow(
+    call: device_calls.Call,
+    a: View,
+    carrier: np.dtype | None,
+    cval: float,
+    layout: tuple[int, int, int, int] | None,
+) -> tuple[device_calls.Call, np.dtype | None]:
+    """Return the call and its carrier: none if rung 5 itself widens the elements."""
+    n, mode, width = call.numbers[0], call.numbers[4], call.numbers[7]
+    bits = stencil_dtypes.NARROW.get(a.dtype.name)
+    if carrier is None or layout is None or bits is None:
+        return call, carrier
+    rows, _, _, columns = layout
+    by_parts = max(rows, columns, call.numbers[1]) >= PARTS_LEAST
+    most = COLUMN_MOST if columns == 1 else NARROW_MOST * by_parts
+    whole = mode != MODES["constant"] or (abs(cval) < EXACT and int(cval) == cval)
+    if width > most or not whole or not _most_beyond(call.numbers) < n < 1 << 28:
+        return call, carrier
+    numbers = (*call.numbers[:4], mode | bits << 48, *call.numbers[5:])
+    (number, size), *others = call.inputs
+    inputs = ((number, size // carrier.itemsize * a.dtype.itemsize), *others)
+    return call._replace(numbers=numbers, inputs=inputs), None
 
 
 def _resident(
@@ -274,6 +306,7 @@ def _resident(
         None if variant is not None or carrier is not None else _layout(a, axis, call.numbers)
     )
     found = with_gaps or (_layout(copied, axis, call.numbers) if variant is None else None)
+    call, carrier = _narrow(call, a, carrier, cval, found)
     if found is not None:
         rows, *layout = found
         made = tuple(call.shape[k] for k in returned)
@@ -465,8 +498,9 @@ def stencil1d(
     ----------
     a : array_like, shape (..., N)
         bool, an integer, floating-point or complex type, of any layout and byte order, with one
-        dimension or more. int32, int64, float32 and float64 have kernels; others are converted
-        first and back afterwards, or computed part by part.
+        dimension or more. int32, int64, float32 and float64 have kernels, which widen narrower
+        elements of most rows as they read them; others are converted first and back afterwards, or
+        computed part by part.
         Or an array on a device (copied there by a kernel if it has gaps): the result is an array of
         the same library there, and the call does not wait.
     radius : int or (int, int)

@@ -17,6 +17,8 @@ _WIDER = {
     "bool": "int32", "int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32",
     "float16": "float32",
 }  # fmt: skip
+# How rung 5 reads and stores them itself, as in stencil1d_plan.cuh.
+NARROW = {"int8": 7, "uint8": 3, "int16": 5, "uint16": 1, "float16": 1}
 _SAME_BITS = {"uint32": "int32", "uint64": "int64"}
 _PARTS = {"complex64": "float32", "complex128": "float64"}
 _SHORT = 1 << 14  # bytes of complex arrays whose parts are computed together

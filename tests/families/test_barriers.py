@@ -147,7 +147,7 @@ def stencil_form(form, blocks, n, rows, width, inner):
     return launch, [*arrays, *numbers]
 
 
-SHORT_ROWS, STENCIL_COLUMNS, GROUPS = 3, 4, 1 << 8
+SHORT_ROWS, STENCIL_COLUMNS, GROUPS, ROW_PARTS, HALVES = 3, 4, 1 << 8, 32 << 8, 1 << 16
 
 # matmul_plan of matmul_plan.cuh.
 PRODUCT = np.dtype(
@@ -231,6 +231,9 @@ MORE_CASES = {
         stencil(3, cval=0.1, shape=(40, 37), weighted=True),
         stencil_form(SHORT_ROWS, 1, 5, 1000, 15, 1),  # several tiles
         stencil_form(STENCIL_COLUMNS | GROUPS, 2, 40, 1, 7, 32),
+        stencil_form(STENCIL_COLUMNS | ROW_PARTS, 2, 9, 64, 3, 2),
+        stencil_form(HALVES, 2, 3000, 1, 7, 1),
+        stencil_form(HALVES, 2, 300, 10, 7, 1),
     ],
 }
 # Launches of rungs whose plan is not that of the family's others.

@@ -176,6 +176,24 @@ def test_arrays_on_a_device(device, rng):
         gpuopt.stencil1d(array, axis=2)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_columns_by_parts(dtype, rng):
+    """Few columns, and short ones: a thread takes an output of each part of one of the axes."""
+    for shape in ((70, 9, 2), (64, 3, 3), (2, 4, 70), (1, 100, 3), (3, 75, 2)):
+        host = draw(rng, dtype, shape)
+        array = gpuopt.asarray(host, "sim")
+        for mode in MODES:
+            for size, origin in ((2, 0), (3, 1), (5, -2)):
+                how = {"weights": draw(rng, dtype, size), "mode": mode, "axis": 1, "origin": origin}
+                if mode != "valid":
+                    how["cval"] = 2
+                elif origin:
+                    continue
+                got = gpuopt.stencil1d(array, **how).get()
+                want = gpuopt.stencil1d(host, device="cpu", **how)
+                np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("device", [on(kind, kind, id=kind) for kind in KINDS if kind != "cpu"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_tiles_without_vector_alignment(device, dtype, rng):

@@ -54,6 +54,28 @@ def test_results_equal_scipy_s(name, device, rng):
                 assert (np.abs(got.astype(float) - want.astype(float)) <= 1).all()
 
 
+@pytest.mark.parametrize("name", ["int8", "uint8", "int16", "uint16", "float16"])
+def test_kernels_convert_narrow_elements(name, rng):
+    """In one launch: tiles within a row, rows that share them, columns; windows on any side."""
+    rows = (((4500,), 7), ((70, 45), 6), ((300, 3), 3), ((2, 2000), 40))
+    columns = (((70, 9, 2), 5), ((2, 9, 70), 4), ((1, 100, 3), 5))
+    for shape, size in (*rows, *columns):
+        x = draw(rng, name, shape)
+        array = gpuopt.asarray(x, "sim")
+        for mode in MODES:
+            for origin in (0, size // 2 - 1):
+                taps = (rng.integers(-2, 3, size), rng.random(size), None)[MODES.index(mode) % 3]
+                window = {"radius": (size // 2, (size - 1) // 2)}
+                how = window if taps is None else {"weights": taps}
+                how |= {"mode": mode, "origin": origin, "cval": 3, "axis": min(1, x.ndim - 1)}
+                got = gpuopt.profile(gpuopt.stencil1d, array, **how)
+                assert [each.kernel[:11] for each in got.launches] == ["stencil1d_5"]
+                want = gpuopt.stencil1d(x, device="cpu", **how)
+                np.testing.assert_array_equal(got.result.get(), want)
+    got = gpuopt.stencil1d(array, 2, cval=0.25).get()  # no integer: by passes
+    np.testing.assert_array_equal(got, gpuopt.stencil1d(x, 2, cval=0.25, device="cpu"))
+
+
 @pytest.mark.parametrize("device", kinds())
 def test_bools_any_and_halves_are_rounded_once(device, rng):
     x = draw(rng, "bool", (7, 40))

@@ -1,0 +1,104 @@
+// stencil1d_narrow.cuh: elements of rung 5 of stencil1d.cu that are narrower in memory, and tiles
+// of them. Contains no kernel.
+#pragma once
+
+#include "../halves.cuh"
+#include "stencil1d_windows.cuh"
+
+namespace stencil1d {
+
+template <class In> constexpr bool IS_FLOAT = In(0.5) != In(0);
+// Not for plain sums of integers with a constant that is none: passes convert their elements.
+template <class Op, class In, class Acc>
+constexpr bool HAS_NARROW = sizeof(In) == 4 && (!Op::shares || IS_FLOAT<In> || !IS_FLOAT<Acc>);
+
+// Elements of 1 or 2 bytes in memory: float16 if the kernel's are float32, else integers.
+template <class In> struct narrow_items {
+    uint64 begin;  // their address
+    unsigned log;  // the logarithm of an element's bytes
+    unsigned sign; // the bit of its sign, or 0
+
+    __device__ narrow_items(const In *items, unsigned narrow)
+        : begin(__cvta_generic_to_global(items)), log(IS_FLOAT<In> || !(narrow & STENCIL1D_BYTE)),
+          sign(narrow & STENCIL1D_SIGNED ? 128u << 8 * log : 0) {}
+    __device__ int64 distance(int64 items) const { return items << log; }
+    __device__ uint64 at(int64 index) const { return begin + distance(index); }
+    // An element's bits if it is `there`; else any. Branches would wait for the loads before it.
+    __device__ unsigned load(uint64 place, bool there = true) const {
+        unsigned bits;
+        asm volatile("{ .reg .pred one, two;\n"
+                     "setp.eq.u32 one, %2, 1;\n"
+                     "setp.eq.u32 two, %2, 2;\n"
+                     "@one ld.global.u8 %0, [%1];\n"
+                     "@two ld.global.u16 %0, [%1]; }"
+                     : "=r"(bits)
+                     : "l"(place), "r"(there ? 1u << log : 0));
+        return bits;
+    }
+    __device__ In widened(unsigned bits) const {
+        if constexpr (IS_FLOAT<In>)
+            return ::widened(half{static_cast<uint16_t>(bits)});
+        else
+            return static_cast<In>(bits ^ sign) - static_cast<In>(sign);
+    }
+    __device__ void store(uint64 place, In item) const {
+        unsigned bits;
+        if constexpr (IS_FLOAT<In>)
+            bits = ::narrowed<half>(item).bits;
+        else
+            bits = static_cast<unsigned>(item);
+        asm volatile("{ .reg .pred two;\n"
+                     "setp.ne.u32 two, %2, 0;\n"
+                     "@!two st.global.u8 [%0], %1;\n"
+                     "@two st.global.u16 [%0], %1; }" ::"l"(place),
+                     "r"(bits), "r"(log)
+                     : "memory");
+    }
+};
+
+// Loads a tile's inputs. Calls, to keep their registers away from the sums of wide elements.
+template <class In, class Acc>
+__device__ __noinline__ void load_narrow(stencil<In, Acc> s, In *tile, int positions) {
+    constexpr int LOADS = 5; // in flight
+    const tile_of_rows<In, Acc> where(s, TILE);
+    const narrow_items<In> in(s.in, s.narrow());
+    const int first = static_cast<int>(s.first - s.before), t = static_cast<int>(threadIdx.x);
+    const int last = first + static_cast<int>(s.outputs + s.width - 1);
+    const int64 base = where.row * s.n, left = s.rows - where.row;
+    const int n = static_cast<int>(s.n);
+    const In constant = static_cast<In>(s.beyond);
+    const reflection ends(s.n, s.mode);
+    walk each(where, t, THREADS);
+#pragma unroll 1
+    for (int position = t; position < positions; position += LOADS * THREADS) {
+        unsigned bits[LOADS], there = 0;
+#pragma unroll
+        for (int k = 0; k < LOADS; k++, each.next()) {
+            const int at = each.at + first;
+            const bool used = each.row < left && at < last && position + k * THREADS < positions &&
+                              !(s.mode == CONSTANT && ends.beyond(at));
+            there |= used ? 1u << k : 0;
+            bits[k] = in.load(in.at(base + each.row * static_cast<int64>(n) + ends.at(at)), used);
+        }
+#pragma unroll
+        for (int k = 0; k < LOADS; k++)
+            if (position + k * THREADS < positions)
+                tile[position + k * THREADS] = there >> k & 1 ? in.widened(bits[k]) : constant;
+    }
+}
+// Stores a warp's outputs, from position `first` on.
+template <class In, class Acc>
+__device__ __noinline__ void store_narrow(stencil<In, Acc> s, const In *tile, unsigned first) {
+    const tile_of_rows<In, Acc> where(s, TILE);
+    const narrow_items<In> out(s.out, s.narrow());
+    const int outputs = static_cast<int>(s.outputs);
+    const int64 base = where.row * s.outputs, left = s.rows - where.row;
+    tile += first + threadIdx.x % WARP;
+    walk each(where, first + threadIdx.x % WARP, WARP);
+#pragma unroll 3
+    for (unsigned k = 0; k < GROUP; k++, each.next(), tile += WARP)
+        if (each.row < left && each.at < outputs)
+            out.store(out.at(base + each.row * static_cast<int64>(outputs) + each.at), *tile);
+}
+
+} // namespace stencil1d
