@@ -100,8 +100,8 @@ static struct device_graph *graph_of(struct ops_queue *queue, const struct ops_p
                : graph;
 }
 
-/* Counts a planned call; returns whether it has a graph. A call gets none if the device is two
- * calls behind: that hides their launches, and their kernels overlap the end of the ones before. */
+/* Counts a planned call; returns whether it has a graph. A call gets none if the device has not
+ * completed the last but one: that hides their launches, and kernels overlap the end of others. */
 static bool count(struct ops_queue *queue, const struct ops_choice *choice,
                   const struct ops_problem *problem, const struct ops_plan *plan,
                   struct repeat *last, bool same) {
@@ -117,7 +117,7 @@ static bool count(struct ops_queue *queue, const struct ops_choice *choice,
     }
     const unsigned left = ops_fixed(queue, repeated_most) - last->times;
     last->times += left > 0;
-    const bool lags = (left == 1 || left == 3) && queue->device->ops->lags(queue->device);
+    const bool lags = (left == 1 || left == 2) && queue->device->ops->lags(queue->device);
     if (left == 1 && lags)
         last->times = 0;
     else if (left == 1)
