@@ -351,8 +351,9 @@ static bool precedes_gap(const struct axes *axes, const struct transpose_plan *w
 static bool is_wide_better(const struct axes *axes, const struct transpose_plan *wide) {
     const bool one_run =
         wide->columns * axes->item <= fixed(few_columns) && wide->in_pitch == wide->columns;
-    const bool few = wide->tile_columns * axes->item < 2 * SECTOR;
-    return wide->whole || (!one_run && (!few || precedes_gap(axes, wide)));
+    const bool gap = precedes_gap(axes, wide);
+    const uint64_t few = gap && axes->item < VECTOR ? 0 : gap ? 3 * SECTOR : 2 * SECTOR;
+    return wide->whole || (!one_run && wide->tile_columns * axes->item >= few);
 }
 
 /* Whether narrow tiles are better than these of a matrix: if that is large and has many columns of
@@ -407,10 +408,13 @@ static uint64_t plan_gaps(const struct ops_queue *queue, const struct axes *axes
                           const uint64_t *arrays, struct transpose_plan *plan) {
     struct transpose_plan packed;
     const bool wide = axes->item >= WORD && !moves_rows(axes);
-    if (wide)
+    bool is_short = true;
+    if (wide) {
         ops_transpose_wide(axes, arrays, queue->info.multiprocessors, plan);
-    if ((!wide || plan->tile_rows * axes->item < (plan->whole ? 2 : 4) * SECTOR) &&
-        ops_transpose_pack(axes, arrays, queue->info.multiprocessors, &packed)) {
+        const uint64_t whole_least = axes->item == VECTOR ? SECTOR : 2 * SECTOR;
+        is_short = plan->tile_rows * axes->item < (plan->whole ? whole_least : 4 * SECTOR);
+    }
+    if (is_short && ops_transpose_pack(axes, arrays, queue->info.multiprocessors, &packed)) {
         *plan = packed;
         return plan->tiles;
     }

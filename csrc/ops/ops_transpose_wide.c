@@ -203,7 +203,8 @@ static uint64_t cost_of(const struct wide_tiling *tiling, const struct division 
     /* With a lead, only the first and the last tile end within a sector. */
     const struct run out = adjoining(axes, division, lead ? all_rows : rows, columns, true);
     uint64_t cost = COPY / ((joins ? in : row).items * item) + lead * fixed(lead_cost) / rows;
-    if (in.axis < axes->count) /* else a gap follows, as in any tile */
+    /* A gap may follow, as in any tile; packed ones are slow to move fewer bytes at a time. */
+    if (in.axis < axes->count || item == VECTOR)
         cost += COPY * fixed(run_cost) / (in.items * item);
     if (ends_far(axes, division, rows, columns, in.axis))
         cost += COPY * fixed(far_run_cost) / (in.items * item);
