@@ -279,6 +279,14 @@ static void try_all_patches(const struct machine *machine, const struct ops_choi
 /* Blocks that a multiprocessor has registers for. */
 static double resident_of(const struct machine *machine) { return machine->sum == 8 ? 2 : 3; }
 
+/* Factor on the memory's time, which the last blocks cannot keep busy where they are few. */
+static double tail_of(const struct machine *machine, double blocks) {
+    const double at_once = machine->multiprocessors * resident_of(machine),
+                 least = machine->multiprocessors * ops_fixed(matmul, busy_blocks) / 100.0,
+                 full = (double)(uint64_t)(blocks / at_once) * at_once, rest = blocks - full;
+    return (full + (rest > 0 ? greater(rest, least) : 0)) / blocks;
+}
+
 /* One column of b or a few, and rows of a that are adjacent. `blocks`: of a multiprocessor, for
  * slices. */
 static void try_columns(const struct machine *machine, const struct matmul_plan *given,
@@ -304,11 +312,10 @@ static void try_columns(const struct machine *machine, const struct matmul_plan 
         plan->n == 1 && distance(plan->a_k) % (VECTOR / machine->item) == 0 && plan->m >= rows;
     const double loads = (double)plan->chunk / (double)(ops_fixed(matmul, steps) * warps) *
                          (vectors || plan->m <= WARP ? 1 : 2);
-    const double waits = rounds_of(machine, (double)way.blocks, ops_fixed(matmul, blocks)) *
-                         (ops_fixed(matmul, start_cycles) + loads * ops_fixed(matmul, load_cycles));
-    const double few = machine->multiprocessors / (double)way.blocks;
-    way.cost =
-        greater(waits, memory_cost(machine, plan) * greater(few, 1)) + join_cost(machine, plan);
+    const double waits = rounds_of(machine, (double)way.blocks, resident_of(machine)) *
+                         (ops_fixed(matmul, dot_start) + loads * ops_fixed(matmul, load_cycles));
+    way.cost = greater(waits, memory_cost(machine, plan) * tail_of(machine, (double)way.blocks)) +
+               join_cost(machine, plan);
     if (way.shared_bytes <= machine->shared_most)
         keep_cheaper(best, &way);
 }
@@ -424,10 +431,8 @@ static void try_dots(const struct machine *machine, const struct matmul_plan *gi
                          sums) /
                         machine->multiprocessors;
     const double loads = (double)plan->chunk / (double)(ops_fixed(matmul, steps) * unit) + 1;
-    const double waits = rounds_of(machine, (double)way.blocks, ops_fixed(matmul, blocks)) *
-                         (ops_fixed(matmul, start_cycles) + loads * ops_fixed(matmul, load_cycles));
-    const double threads = (double)outputs * (double)lanes * plan->slices;
-    const double few = ops_fixed(matmul, threads) * machine->multiprocessors / threads;
+    const double waits = rounds_of(machine, (double)way.blocks, resident_of(machine)) *
+                         (ops_fixed(matmul, dot_start) + loads * ops_fixed(matmul, load_cycles));
     const double single =
         vectors || plan->a_k != 1 || plan->b_k != 1 ? 1 : ops_fixed(matmul, dot_elements) / 100.0;
     /* Warps share no loads. */
@@ -435,7 +440,8 @@ static void try_dots(const struct machine *machine, const struct matmul_plan *gi
     const double cached = read * (double)machine->item /
                           (ops_fixed(matmul, cache_bytes_per_cycle) * machine->multiprocessors);
     way.cost = greater(greater(greater(busy, cached), waits),
-                       memory_cost(machine, plan) * greater(few, single)) +
+                       memory_cost(machine, plan) *
+                           greater(single, tail_of(machine, (double)way.blocks))) +
                join_cost(machine, plan);
     keep_cheaper(best, &way);
 }
@@ -443,8 +449,8 @@ static void try_dots(const struct machine *machine, const struct matmul_plan *gi
 /* `lane_bits`: of a warp or of a block. */
 static void try_quads(const struct machine *machine, const struct matmul_plan *given,
                       unsigned lane_bits, uint64_t named, double aim, struct matmul_way *best) {
-    /* Instructions of a step of k, and of a group's sums; bytes in flight of a thread of dots. */
-    enum { ISSUED = 67, OF_COLUMN = 25, SUMS = 64, DOTS_BYTES = 64, SCHEDULERS = 4 };
+    /* Instructions of a step of k, and of a group's sums. */
+    enum { ISSUED = 67, OF_COLUMN = 25, SUMS = 64, SCHEDULERS = 4 };
     const bool is_swapped = given->m < given->n;
     struct matmul_way way = {.rung = MATMUL_DOTS_RUNG,
                              .mode = MATMUL_QUADS,
@@ -473,12 +479,10 @@ static void try_quads(const struct machine *machine, const struct matmul_plan *g
                          quads * (double)lanes * plan->slices / WARP * SUMS / SCHEDULERS) /
                         machine->multiprocessors;
     const double loads = (double)plan->chunk / (double)(steps * lanes) + 1;
-    const double waits = rounds_of(machine, (double)way.blocks, ops_fixed(matmul, blocks)) *
-                         (ops_fixed(matmul, start_cycles) + loads * ops_fixed(matmul, load_cycles));
-    const double threads = quads * (double)lanes * plan->slices *
-                           (double)(steps * MATMUL_QUAD * machine->item) / DOTS_BYTES;
-    const double few = ops_fixed(matmul, threads) * machine->multiprocessors / threads;
-    way.cost = greater(greater(busy, waits), memory_cost(machine, plan) * greater(few, 1)) +
+    const double waits = rounds_of(machine, (double)way.blocks, resident_of(machine)) *
+                         (ops_fixed(matmul, dot_start) + loads * ops_fixed(matmul, load_cycles));
+    way.cost = greater(greater(busy, waits),
+                       memory_cost(machine, plan) * tail_of(machine, (double)way.blocks)) +
                join_cost(machine, plan);
     keep_cheaper(best, &way);
 }
@@ -487,9 +491,10 @@ static void try_all_dots(const struct machine *machine, const struct ops_choice 
                          const struct matmul_plan *plan, struct matmul_way *best) {
     enum { WARP_BITS = 5, GROUP_BITS = 3 };
     const uint64_t named = ops_tuned(choice, OPS_TUNING_matmul_dot_slices);
-    const double most = named ? 1 : 2 * ops_fixed(matmul, blocks);
+    const double resident = resident_of(machine), most = named ? 1 : 2 * resident;
     const uint64_t mode = ops_tuned(choice, OPS_TUNING_matmul_dot_mode);
-    for (double aim = 1; aim <= most; aim *= 2) { /* blocks of a multiprocessor */
+    /* Blocks of a multiprocessor: up to one round, or two. */
+    for (double aim = 1; aim <= most; aim += aim < resident ? 1 : resident) {
         if (mode <= 1)
             try_columns(machine, plan, named, aim, best);
         if (mode == 0 || mode == 3)
