@@ -56,6 +56,7 @@ struct task {
     uint64_t loads, elements, results; /* of a thread */
     uint64_t sectors;                  /* of a warp's load of single elements */
     uint64_t joins;                    /* parts of results that a thread joins at the end */
+    uint64_t saved;                    /* cycles of a block, where others follow it */
     uint64_t surplus;                  /* of the memory's time, in 128ths */
     uint64_t blocks, shared_bytes, cost;
 };
@@ -78,11 +79,6 @@ static uint64_t array_bytes(const struct task *task) {
 /* Bytes of a value in shared memory. */
 static size_t value_size(const struct task *task) {
     return task->argmin ? GPUOPT_ITEM_MAX : dtype_size(task->signature->accumulator);
-}
-
-/* Whether it sums or counts bytes. */
-static bool adds_bytes(const struct task *task) {
-    return task->item == 1 && dtype_size(task->raw) > 1;
 }
 
 /* Whether a block may have this much shared memory: the oldest simulated GPUs have 16 KiB. */
@@ -134,18 +130,11 @@ static void split(const struct ops_queue *queue, struct task *task, uint64_t blo
     splits = max_u64(splits, ceil_div(reduced, AXIS_CHUNK / apart));
     if (task->argmin && !task->partial) /* a thread has an index for each of its vectors */
         splits = max_u64(splits, ceil_div(reduced, chunk_unit * (AXIS_POSITIONS / 4) / apart));
-    if (adds_bytes(task)) /* 32-bit sums: columns whose rows overlap can be that long */
+    if (task->item == 1 && dtype_size(task->raw) > 1) /* 32-bit sums: overlapping rows are longer */
         splits = max_u64(splits, ceil_div(reduced, chunk_unit * AXIS_BYTE_VECTORS));
     task->chunk = round_up(ceil_div(reduced, splits), chunk_unit);
     task->splits = ceil_div(reduced, task->chunk);
     task->blocks = blocks * task->splits;
-}
-
-/* Whether threads read a slab in shared memory by vectors. */
-static bool staged_by_vectors(const struct task *task) {
-    const uint64_t item = task->item;
-    return !task->argmin && task->numbers[INNER] == 1 && item <= 2 &&
-           task->numbers[REDUCED] >= AXIS_STAGED_VECTORS(item);
 }
 
 /* Small contiguous slabs of reduced x inner elements through shared memory. */
@@ -164,7 +153,8 @@ static bool plan_staged(const struct ops_queue *queue, struct task *task) {
     task->wide = slabs;
     /* Enough threads; and several lanes share rows that begin at the same banks. */
     const uint64_t row = n[INNER] == 1 ? slab * item : 1, banks = gcd(row, BANK_BYTES);
-    const bool by_vectors = staged_by_vectors(task);
+    const bool by_vectors =
+        !task->argmin && n[INNER] == 1 && item <= 2 && n[REDUCED] >= AXIS_STAGED_VECTORS(item);
     const uint64_t read = by_vectors ? VECTOR : item; /* bytes that a lane reads at once */
     while (task->group < WARP && 2 * task->group * read <= n[REDUCED] * item &&
            (2 * task->group * slabs * n[INNER] <= BLOCK || 2 * task->group * read < banks))
@@ -226,7 +216,7 @@ static bool plan_groups(const struct ops_queue *queue, struct task *task) {
     return plans(task, AXIS_GROUP_ROWS, AXIS_GROUP_ROWS * count);
 }
 
-/* Slabs of few inner elements, contiguous, by part of a block each, or chunks of them by a block.
+/* Contiguous slabs of few inner elements by part of a block each, or chunks of them by a block.
  * `unit` threads have the same inner elements in all their vectors. */
 static bool plan_narrow(const struct ops_queue *queue, struct task *task) {
     const uint64_t *n = task->numbers, item = task->item, count = VECTOR / item;
@@ -250,20 +240,12 @@ static bool plan_narrow(const struct ops_queue *queue, struct task *task) {
     return plans(task, loads, (loads + 1) * count);
 }
 
-/* Whether vectors along the axis hold only elements of one row, or every second or third. */
-static bool is_row(const struct task *task) {
-    const uint64_t *n = task->numbers, item = task->item;
-    if (n[INNER] > 1)
-        return false;
-    return n[REDUCED] == 1 || n[STRIDE] == 1 ||
-           (item <= (task->argmin ? AXIS_STRIDED_INDEXED : AXIS_STRIDED_ITEM) && n[STRIDE] &&
-            n[STRIDE] <= SECTOR / item);
-}
-
+/* Rows whose vectors hold elements of one row only, all or every second or third. */
 static bool plan_rows(const struct ops_queue *queue, struct task *task, uint64_t group) {
     const uint64_t *n = task->numbers, item = task->item, count = VECTOR / item;
     const uint64_t apart = n[REDUCED] == 1 ? 1 : n[STRIDE];
-    if (!is_row(task))
+    const uint64_t widest = task->argmin ? AXIS_STRIDED_INDEXED : AXIS_STRIDED_ITEM;
+    if (n[INNER] > 1 || (apart != 1 && (item > widest || apart - 1 >= SECTOR / item)))
         return false;
     task->shape = apart > 1 ? AXIS_STRIDED : AXIS_ROWS;
     task->group = group;
@@ -300,8 +282,7 @@ static bool plan_row_blocks(const struct ops_queue *queue, struct task *task) {
 static bool plan_columns(const struct ops_queue *queue, struct task *task, enum axis_shape shape,
                          uint64_t wide, uint64_t results) {
     const uint64_t *n = task->numbers, high = BLOCK / wide;
-    /* Partial results are written and read again, so they must be few compared with the elements.
-     */
+    /* Partial results are written and read again, so they must be few beside the elements. */
     const uint64_t few = 16 * dtype_size(task->raw) / task->item;
     task->shape = shape;
     task->wide = wide;
@@ -312,6 +293,11 @@ static bool plan_columns(const struct ops_queue *queue, struct task *task, enum 
     task->shared_bytes = BLOCK * AXIS_VECTOR_SHARED;
     const uint64_t rows = min_u64(task->chunk, n[REDUCED]), loads = ceil_div(rows, high);
     task->joins = high > 1 ? ceil_div(results * min_u64(high, rows), BLOCK) : 0;
+    const bool truths = strcmp(task->signature->op, "count") == 0; /* bytes of a result: */
+    const uint64_t result = truths ? 1 : task->argmin || task->raw == DTYPE_int64 ? 8 : task->item;
+    if (high == 1 && shape != AXIS_UNALIGNED && task->splits == 1 && n[INNER] % task->count == 0 &&
+        result * task->count >= 4 && result * task->count <= SECTOR)
+        task->saved = fixed(stored_at_once);
     if (wide < 2 * WHOLE_LINES) /* blocks share lines and sectors with their neighbours */
         task->surplus = (2 * WHOLE_LINES - wide) * (shape == AXIS_UNALIGNED ? 4 : 1);
     return plans(task, loads, loads * task->count);
@@ -367,11 +353,16 @@ static bool plan_unaligned_columns(const struct ops_queue *queue, struct task *t
     return plan_columns(queue, task, AXIS_UNALIGNED, wide, min_u64(most, round_up(even, unit)));
 }
 
+/* Bytes between the first elements of neighbouring results. */
+static uint64_t kept_apart(const struct task *task) {
+    return task->item * task->numbers[task->numbers[INNER] > 1 ? INNER_STRIDE : OUTER_STRIDE];
+}
+
 /* Sectors that a warp's load of single elements touches. */
 static uint64_t sectors_of(const struct task *task) {
     const uint64_t *n = task->numbers, item = task->item, lanes = min_u64(task->group, WARP);
-    const uint64_t kept = n[INNER] > 1 ? n[INNER_STRIDE] : n[OUTER_STRIDE];
-    const uint64_t from_result = n[OUTER] * n[INNER] > 1 ? min_u64(kept * item, SECTOR) : SECTOR;
+    const uint64_t apart = n[OUTER] * n[INNER] > 1 ? kept_apart(task) : SECTOR;
+    const uint64_t from_result = min_u64(apart, SECTOR);
     if (!task->tiles) /* lanes across results */
         return max_u64(from_result, 1);
     const uint64_t step = n[REDUCED] > 1 ? n[STRIDE] * item : SECTOR;
@@ -382,8 +373,9 @@ static uint64_t sectors_of(const struct task *task) {
 /* Elements one by one. Lanes take adjacent elements of a result, or adjacent results; a thread
  * takes one result, or several. */
 static bool plan_gather(const struct ops_queue *queue, struct task *task, bool along,
-                        uint64_t parts, uint64_t side) {
+                        uint64_t parts) {
     const uint64_t *n = task->numbers, item = task->item;
+    const uint64_t side = task->variant % 2 ? AXIS_SIDE(item) : 1;
     const uint64_t results = n[OUTER] * n[INNER], reduced = n[REDUCED];
     if (side > 1 && (task->in_index || parts == BLOCK))
         return false;
@@ -408,15 +400,13 @@ static bool plan_gather(const struct ops_queue *queue, struct task *task, bool a
 }
 
 static bool plan_gather_along(const struct ops_queue *queue, struct task *task) {
-    const unsigned k = task->variant / 2, parts = k < 6 ? 1u << k : BLOCK;
-    return (k == 0 || task->numbers[REDUCED] > parts / 2) &&
-           plan_gather(queue, task, true, parts, task->variant % 2 ? AXIS_SIDE(task->item) : 1);
+    const unsigned k = task->variant / 2, parts = k < 5 ? 2u << k : BLOCK;
+    return task->numbers[REDUCED] > parts / 2 && plan_gather(queue, task, true, parts);
 }
 
 static bool plan_gather_across(const struct ops_queue *queue, struct task *task) {
     const uint64_t parts = (uint64_t)1 << task->variant / 2;
-    return (parts == 1 || task->numbers[REDUCED] > parts) &&
-           plan_gather(queue, task, false, parts, task->variant % 2 ? AXIS_SIDE(task->item) : 1);
+    return (parts == 1 || task->numbers[REDUCED] > parts) && plan_gather(queue, task, false, parts);
 }
 
 /* --- the choice */
@@ -460,23 +450,23 @@ static uint64_t memory_bytes(const struct task *task) {
  * are read to their ends (TUNING.md A18). */
 static bool evicts_lines(const struct task *task) {
     const uint64_t *n = task->numbers, item = task->item;
-    const uint64_t kept = n[INNER] > 1 ? n[INNER_STRIDE] : n[OUTER_STRIDE];
     const uint64_t together = task->tiles ? task->group * n[STRIDE] * item : 0; /* bytes */
-    return n[REDUCED] > 1 && n[STRIDE] * item < SECTOR && kept * item >= SECTOR &&
+    return n[REDUCED] > 1 && n[STRIDE] * item < SECTOR && kept_apart(task) >= SECTOR &&
            together < WHOLE_LINES * VECTOR;
 }
 
 /* Bytes in 1,000 cycles of a multiprocessor at which a launch finds sectors that it reads more than
  * once: in L1, or in L2 if blocks share them. Lanes that each read a sector of their own evict it
- * before neighbouring results read it: then it comes from one level further away (TUNING.md A14).
- */
+ * before neighbouring results read it: it comes from one level further away (TUNING.md A14). */
 static uint64_t sector_rate(const struct ops_queue *queue, const struct task *task, bool cached) {
     const bool apart = !cached && task->tiles && task->group > 1 && task->numbers[REDUCED] > 1 &&
                        task->numbers[STRIDE] * task->item >= SECTOR;
-    if (task->group == BLOCK)
-        return apart ? memory_rate(queue) : 1000 * fixed(cache_bytes);
+    const bool evicted = (!cached || task->results > 1) && evicts_lines(task),
+               far = evicted && !task->tiles && kept_apart(task) >= WHOLE_LINES * VECTOR;
+    if (task->group == BLOCK ? apart : far)
+        return memory_rate(queue);
     return 1000 *
-           (apart || (!cached && evicts_lines(task)) ? fixed(cache_bytes) : fixed(near_bytes));
+           (task->group == BLOCK || apart || evicted ? fixed(cache_bytes) : fixed(near_bytes));
 }
 
 /* Rounds in which the last block of some results adds their chunks. */
@@ -486,9 +476,8 @@ static uint64_t chunk_rounds(const struct task *task) {
     return ceil_div(results_of_a_block(task) * ceil_div(task->splits, CHUNKS_AT_ONCE), BLOCK);
 }
 
-/* Estimates the cycles of a launch. A block alone takes `cycles`; a full multiprocessor completes
- * one block in as many. Memory delivers meanwhile; chunks are combined afterwards (TUNING.md
- * A12). */
+/* Estimates the cycles of a launch (TUNING.md A12). A block alone takes `cycles`; a full
+ * multiprocessor completes one in as many. Memory delivers meanwhile; chunks are combined last. */
 static uint64_t cost_of(const struct ops_queue *queue, const struct task *task,
                         const struct strategy *strategy) {
     const uint64_t m = multiprocessors(queue), bytes = memory_bytes(task);
@@ -502,7 +491,7 @@ static uint64_t cost_of(const struct ops_queue *queue, const struct task *task,
     const uint64_t once = bytes / m * 1000 / rate,
                    again = requested / m * 1000 / sector_rate(queue, task, cached);
     const uint64_t memory = max_u64(once + once * task->surplus / 128, again);
-    const uint64_t issue = task->blocks * cycles / m;
+    const uint64_t issue = task->blocks * (cycles - task->saved) / m;
     const uint64_t combine = task->splits == 1 ? 0
                              : combines_itself(task)
                                  ? fixed(ticket) + chunk_rounds(task) * fixed(chunk_round)
@@ -523,6 +512,13 @@ static void set_facts(struct task *task) {
         n[OUTER] *= n[INNER];
         n[INNER] = 1;
         memset(n + OUTER_STRIDE, 0, 2 * AXES * sizeof *n);
+    }
+    uint64_t *inner = n + INNER_STRIDE; /* one element each of two axes: rows */
+    if (n[REDUCED] == 1 && n[OUTER] == 1 && inner[PERIODS] && !inner[PERIODS + 1]) {
+        n[OUTER] = n[INNER] / inner[PERIODS];
+        n[OUTER_STRIDE] = inner[MORE];
+        n[INNER] = inner[PERIODS];
+        inner[PERIODS] = inner[MORE] = 0;
     }
     task->dense = without_gaps(n);
     task->group = task->splits = task->results = 1;
