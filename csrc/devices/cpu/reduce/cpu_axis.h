@@ -18,9 +18,9 @@ enum {
     LEAF = LANES * BLOCK,  /* and those of a row, */
     LONG_LEAF = 16 * LEAF, /* of a row whose value needs no more bits than its elements */
     TILE = 512,            /* results of a part, or columns that are not copied, */
-    VALUES_BYTES = TILE * GPUOPT_ITEM_MAX, /* if narrower */
-    FEW = 32,                              /* rows this short run scalar, */
-    SHORT_ROW = 16,                        /* and these as columns, if there are many */
+    VALUES_BYTES = 2 * TILE * GPUOPT_ITEM_MAX, /* if narrower */
+    FEW = 32,                                  /* rows this short run scalar, */
+    SHORT_ROW = 16,                            /* and these as columns, if there are many */
     SEARCHED = 64, /* elements of a row at a time; gcc does not vectorize 16 */
     /* Bytes of copied elements. Those that are converted are narrower: both forms fit. */
     COPIED_BYTES = LEAF * GPUOPT_ITEM_MAX,
@@ -113,7 +113,10 @@ const void *axis_run(const struct axis_functions *functions, const struct part *
 const void *axis_columns(const struct axis_functions *functions, const struct part *part,
                          const void *from, uint64_t rows);
 
-enum { PREFETCHED_BYTES = 4 * CPU_LINE }; /* of a row at a time */
+enum {
+    PREFETCHED_BYTES = 4 * CPU_LINE, /* of a row at a time */
+    ROW_AHEAD = 4096, /* bytes, of adjacent rows that are added one by one: one stream */
+};
 
 /* Prefetches memory `ahead` bytes after the next PREFETCHED_BYTES of some rows. */
 void axis_prefetch(const void *in, int rows, int64_t stride, uint64_t ahead);

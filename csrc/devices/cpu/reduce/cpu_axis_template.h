@@ -229,8 +229,9 @@ CPU_INLINE void OF(add_some)(NARROW *restrict tile, const ITEM *in, uint64_t col
 CPU_INLINE void OF(add_rows)(NARROW *tile, const ITEM *in, uint64_t rows, uint64_t columns,
                              bool first, uint64_t ahead, int64_t stride, int64_t key,
                              int64_t mask) {
+    const bool alone = ahead == ROW_AHEAD;
     uint64_t k = 0;
-    if (first && rows == 1) {
+    if (first && (rows == 1 || alone)) {
         for (uint64_t i = 0; i < columns; i++)
             tile[i] = IDENTITY;
     } else if (first && rows % 4 > 1) {
@@ -241,7 +242,7 @@ CPU_INLINE void OF(add_rows)(NARROW *tile, const ITEM *in, uint64_t rows, uint64
         k = 4;
     }
     in += (int64_t)k * stride;
-    for (; k + 4 <= rows; k += 4, in += 4 * stride)
+    for (; !alone && k + 4 <= rows; k += 4, in += 4 * stride)
         OF(add_some)(tile, in, columns, 4, false, ahead, stride, key, mask);
     for (; k < rows; k++, in += stride)
         OF(add_some)(tile, in, columns, 1, false, ahead, stride, key, mask);

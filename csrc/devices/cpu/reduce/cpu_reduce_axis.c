@@ -57,7 +57,10 @@ enum {
     COPIED_ROWS = 512, /* elements of rows that are copied together, if shorter */
     ROOM_MOST = 1 << 22,  /* bytes of partial results that stay allocated */
     AHEAD = 8192,         /* bytes that columns are prefetched ahead, */
-    PREFETCHED = 1 << 24, /* and of an array from which on it pays off (TUNING.md C32) */
+    PREFETCHED = 1 << 24, /* and of an array from which on it pays off (TUNING.md C32), */
+    ONE_STREAM = 1 << 25, /* or tiles are wide and adjacent rows are added one by one (C41), */
+    ROW_LEAST = 512,      /* if each has as many */
+    FEW_ROWS = 4,         /* fewer lose by wide tiles */
 };
 _Static_assert(TASK_ITEMS_MOST <= LEAF << (TREE_DEPTH - 2), "a leaf more than the tree is deep");
 _Static_assert(COPIED_BYTES / BLOCK >= FOLDED_BYTES, "joined rows fit the room of copied elements");
@@ -166,7 +169,7 @@ static void move_indices(const struct axis_functions *functions, void *values, u
  * rows to fill a tile are joined. */
 static void columns_part(const struct axis_functions *functions, const struct part *part,
                          int64_t start, char *values) {
-    struct complex_double tile[TILE]; /* of the widest type */
+    _Alignas(CPU_LINE) struct complex_double tile[VALUES_BYTES / sizeof(struct complex_double)];
     const uint64_t rows = part->end - part->first, columns = part->columns;
     const size_t row_size = columns * functions->core->value_size;
     const size_t bytes = columns * functions->item_size;
@@ -293,7 +296,7 @@ static uint64_t column_run(const struct job *job) {
 static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64_t split,
                       uint64_t tile) {
     const struct axis_functions *functions = job->functions;
-    struct complex_double values[TILE]; /* of the widest type */
+    _Alignas(CPU_LINE) struct complex_double values[VALUES_BYTES / sizeof(struct complex_double)];
     _Alignas(64) char copied[COPIED_BYTES];
     int64_t starts[TILE], columns_at[TILE];
     const uint64_t column = tile * job->tile, across = job->inner * job->kept;
@@ -410,10 +413,14 @@ static void set_ahead(struct job *job, double bytes) {
     const struct device_axes *outer = &job->outer_axes;
     const uint64_t slab = job->reduced * (uint64_t)job->stride, row = (uint64_t)job->stride * size;
     const bool adjacent = job->outer == 1 || (outer->count == 1 && adjoin(outer->steps[0], slab));
+    const bool adjoins = adjacent && adjoin(job->stride, job->inner);
     job->columns_ahead = 0;
-    if (job->inner > 1 && bytes >= PREFETCHED && job->stride > 0 &&
-        ((row <= AHEAD && adjacent && adjoin(job->stride, job->inner)) ||
-         (size < job->functions->core->value_size && job->reduced >= BLOCK)))
+    if (job->inner == 1 || bytes < PREFETCHED || job->stride <= 0)
+        return;
+    if (adjoins && job->tiles == 1 && row >= ROW_LEAST && bytes >= ONE_STREAM)
+        job->columns_ahead = ROW_AHEAD;
+    else if ((row <= AHEAD && adjoins) ||
+             (size < job->functions->core->value_size && job->reduced >= BLOCK))
         job->columns_ahead = most(AHEAD, 4 * row); /* not of the rows that are added */
 }
 
@@ -423,7 +430,12 @@ static enum status run_job(struct device *device, bool parallel, struct job *job
     const bool copies =
         job->functions->convert || job->inner_axes.count || job->unit > 1 || job->inner_stride != 1;
     const uint64_t run = column_run(job);
-    job->tile = copies ? TILE / run * run : VALUES_BYTES / core->value_size;
+    const double elements = (double)(job->outer * (job->soon ? FIRST : job->reduced) * job->inner);
+    const double bytes = elements * (double)job->functions->item_size;
+    const bool narrow =
+        bytes < ONE_STREAM || job->reduced < FEW_ROWS || core->value_size == GPUOPT_ITEM_MAX;
+    job->tile =
+        copies ? TILE / run * run : (narrow ? VALUES_BYTES / 2 : VALUES_BYTES) / core->value_size;
     atomic_uint_least64_t settled = UINT64_MAX;
     job->tiles = (job->inner - 1) / job->tile + 1;
     if (!copies) /* even tiles */
@@ -450,8 +462,6 @@ static enum status run_job(struct device *device, bool parallel, struct job *job
             return status_fail(STATUS_NO_HOST_MEMORY, "cpu: no memory for partial results");
         job->partials = room->bytes;
     }
-    const double elements = (double)(job->outer * (job->soon ? FIRST : job->reduced) * job->inner);
-    const double bytes = elements * (double)job->functions->item_size;
     const bool direct = !copies && (job->inner > 1 || job->stride == (int64_t)job->kept);
     const double rows = job->inner > 1 ? 0 : (double)job->outer;
     const double nanoseconds =
