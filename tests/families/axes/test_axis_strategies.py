@@ -100,3 +100,26 @@ def test_small_turned_arrays_are_reduced_in_the_order_of_the_result(device, op, 
     assert scheme.straight and len(scheme.passes) == 1
     got = gpuopt.reduce(one, "argmin", axis=2, device=device)
     np.testing.assert_array_equal(got, np.zeros((30, 40, 300), int))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "axis"),
+    [
+        ("int8", (24_709, 1358), 0),  # rows of the least length that are added one by one
+        ("uint16", (33_000, 511), 0),
+        ("float32", (700, 9, 1686), 1),
+        ("float32", (5, 1_700_001), 0),  # rows of many tiles
+        ("float64", (3, 1_400_003), 0),  # few rows
+        ("float64", (16_500, 257), 0),
+        ("bool", (66_000, 513), 0),
+        ("complex64", (8200, 513), 0),
+    ],
+)
+def test_columns_beyond_the_caches_on_the_cpu(dtype, shape, axis, rng):
+    array = (rng.integers(0, 100, shape) % 97 % 50).astype(dtype)
+    places = ("max", "min", "argmax", "argmin") * (array.dtype.kind != "c")
+    for op in ("sum", "any", "all", *places):
+        got = gpuopt.reduce(array, op, axis=axis, device="cpu")
+        want = getattr(np, op)(array, axis=axis)  # whole numbers: sums are exact
+        np.testing.assert_array_equal(got, want, err_msg=op)
+        assert got.dtype == want.dtype
