@@ -42,15 +42,15 @@ enum axis_shape {
     AXIS_GATHER
 };
 
-/* How a kernel reads or combines elements, of those that serve several kinds: integers; float16,
- * bfloat16; float32 or float64; bits (`or`, `xor`); whether they are nonzero; factors
- * of a product. */
+/* How a kernel reads or combines elements, of those that serve several kinds: factors of a product;
+ * float32 or float64; integers; float16, bfloat16; whether they are nonzero; bits (`or`, `xor`). A
+ * kernel asks in this order. */
 enum axis_kind {
+    AXIS_PRODUCTS,
+    AXIS_FLOATS,
     AXIS_INTEGERS,
     AXIS_HALVES,
     AXIS_BFLOATS,
-    AXIS_FLOATS,
-    AXIS_BITS,
     AXIS_TRUTHS,
-    AXIS_PRODUCTS
+    AXIS_BITS
 };

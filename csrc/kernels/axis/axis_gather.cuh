@@ -15,32 +15,21 @@ namespace axis {
                  "@there ld.global." type " %0, [%1]; }" \
                  : "+" constraint(u.word)                \
                  : "l"(from), "r"(static_cast<unsigned>(there)))
-template <class Word, class In> union item_word {
-    Word word;
-    In item;
-};
 template <class In> __device__ In load_item_if(bool there, const In *from, In absent) {
-    if constexpr (sizeof(In) == 8) {
-        item_word<uint64, In> u = {0};
-        u.item = absent;
+    union {
+        typename chosen<sizeof(In) == 8, uint64, uint32_t>::type word;
+        In item;
+    } u = {0};
+    u.item = absent;
+    if constexpr (sizeof(In) == 8)
         LOAD_IF("u64", "l");
-        return u.item;
-    } else if constexpr (sizeof(In) == 4) {
-        item_word<uint32_t, In> u = {0};
-        u.item = absent;
+    else if constexpr (sizeof(In) == 4)
         LOAD_IF("u32", "r");
-        return u.item;
-    } else if constexpr (sizeof(In) == 2) {
-        item_word<uint16_t, In> u = {0};
-        u.item = absent;
-        LOAD_IF("u16", "h");
-        return u.item;
-    } else {
-        item_word<uint32_t, In> u = {0};
-        u.item = absent;
+    else if constexpr (sizeof(In) == 2)
+        LOAD_IF("u16", "r");
+    else
         LOAD_IF("u8", "r");
-        return u.item;
-    }
+    return u.item;
 }
 #undef LOAD_IF
 

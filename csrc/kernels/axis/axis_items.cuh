@@ -10,7 +10,6 @@ namespace axis {
 
 template <bool First, class A, class B> struct chosen { using type = A; };
 template <class A, class B> struct chosen<false, A, B> { using type = B; };
-
 // A vector of 16 bytes.
 template <class In> union alignas(16) vec {
     static constexpr unsigned count = 16 / sizeof(In);
@@ -18,6 +17,7 @@ template <class In> union alignas(16) vec {
     uint32_t word[4];
     In items[count];
 };
+
 // --- operations: load() converts an element, apply() combines two values, identity() returns the
 // identity element. raw() is the stored form of a partial result, which a second pass loads as an
 // element; again() returns its value. neutral() is the identity as an element, with an index for
@@ -37,73 +37,85 @@ template <class In> __device__ uint32_t keys_of(const settings &s) {
                              : key;
 }
 
-// The kind of an operation's elements: a constant, or ANY_KIND: the one in its settings.
+// The kind of an operation's elements: a constant, or ANY_KIND: the one in its settings. by_kind()
+// calls a function with the operation of that kind, of those that load() or apply() distinguishes,
+// in KINDS: a branch, or two, instead of one per element. by_order() distinguishes only those that
+// apply() does, in ORDERS; all others are as the last.
 constexpr unsigned ANY_KIND = 9;
-template <unsigned Kind> struct of_kind {
+constexpr unsigned INTEGERS = 1 << AXIS_INTEGERS,
+                   SHORT_FLOATS = 1 << AXIS_HALVES | 1 << AXIS_BFLOATS, FLOATS = 1 << AXIS_FLOATS,
+                   BITS = 1 << AXIS_BITS, TRUTHS = 1 << AXIS_TRUTHS, PRODUCTS = 1 << AXIS_PRODUCTS;
+template <unsigned Kinds, template <class, unsigned> class Op, class In, unsigned Kind, class F>
+__device__ void with_kind(const Op<In, Kind> &op, const F &f) {
+    constexpr unsigned FIRST = __builtin_ctz(Kinds | 1u << 31), OTHERS = Kinds & (Kinds - 1);
+    if constexpr (Kind != ANY_KIND || Kinds == 0)
+        f(op);
+    else if (OTHERS == 0 || op.s.kind == FIRST)
+        f(Op<In, FIRST>{{op.s}});
+    else if constexpr (OTHERS != 0)
+        with_kind<OTHERS>(op, f);
+}
+template <template <class, unsigned> class Op, class In, unsigned Kind> struct of_kind {
     static constexpr unsigned KIND = Kind;
     settings s;
     static constexpr bool REPEATS = false; // whether an element may count twice
     __device__ bool is(unsigned kind) const {
         return Kind == ANY_KIND ? s.kind == kind : Kind == kind;
     }
-};
-// Calls f with the operation of the settings' kind, one of those listed: a branch, or two, instead
-// of one per element. by_kind() chooses among all kinds that load() or apply() distinguishes,
-// by_order() among those that apply() does.
-template <template <class, unsigned> class Op, class In, unsigned First, unsigned... Others,
-          class F>
-__device__ void with_kind(const settings &s, const F &f) {
-    if constexpr (sizeof...(Others) == 0)
-        f(Op<In, First>{{s}});
-    else if (s.kind == First)
-        f(Op<In, First>{{s}});
-    else
-        with_kind<Op, In, Others...>(s, f);
-}
-
-// Sums or products of integers, or the number of elements that are not 0 in the bits of the key.
-// For sums the key masks an element when it is widened: all bits for unsigned elements, -1 for
-// signed ones.
-template <class In, unsigned Kind = ANY_KIND> struct op_sum : of_kind<Kind> {
-    using Acc = int64;
-    using Raw = Acc;
-    __device__ bool multiplies() const { return sizeof(In) == 8 && this->is(AXIS_PRODUCTS); }
-    __device__ Acc identity() const { return this->multiplies(); }
-    __device__ Acc load(In item, int64) const {
-        return this->is(AXIS_TRUTHS) ? (item & In(this->s.key)) != 0 : int64(item) & this->s.key;
+    __device__ const Op<In, Kind> &self() const { return static_cast<const Op<In, Kind> &>(*this); }
+    template <class F> __device__ void by_kind(const F &f) const {
+        with_kind<Op<In, Kind>::KINDS>(self(), f);
     }
+    template <class F> __device__ void by_order(const F &f) const {
+        with_kind<Op<In, Kind>::ORDERS>(self(), f);
+    }
+};
+
+// Sums or products: of integers, or in float64.
+template <template <class, unsigned> class Op, class In, class Number, unsigned Kind>
+struct total : of_kind<Op, In, Kind> {
+    using Acc = Number;
+    using Raw = Acc;
+    static constexpr bool FRACTIONS = Acc(0.5) != 0;
+    __device__ bool multiplies() const {
+        return sizeof(In) > (FRACTIONS ? 2 : 4) && this->is(AXIS_PRODUCTS);
+    }
+    __device__ Acc identity() const { return this->multiplies(); }
     __device__ Acc apply(Acc a, Acc b) const {
-        return Acc(this->multiplies() ? uint64(a) * uint64(b) : uint64(a) + uint64(b));
+        using Wrapping = typename chosen<FRACTIONS, Acc, uint64>::type;
+        return Acc(multiplies() ? Wrapping(a) * Wrapping(b) : Wrapping(a) + Wrapping(b));
     }
     __device__ Raw raw(Acc a) const { return a; }
     __device__ Acc again(Raw raw) const { return raw; }
-    __device__ In neutral() const { return In(identity()); }
-    template <class F> __device__ void by_kind(const F &f) const {
-        if constexpr (Kind != ANY_KIND)
-            f(*this);
-        else if constexpr (sizeof(In) == 8)
-            with_kind<axis::op_sum, In, AXIS_INTEGERS, AXIS_PRODUCTS, AXIS_TRUTHS>(this->s, f);
+    __device__ In neutral() const {
+        if constexpr (sizeof(In) == 8 && FRACTIONS)
+            return __double_as_longlong(identity());
         else
-            with_kind<axis::op_sum, In, AXIS_INTEGERS, AXIS_TRUTHS>(this->s, f);
+            return In(identity());
     }
-    template <class F> __device__ void by_order(const F &f) const {
-        if constexpr (Kind != ANY_KIND || sizeof(In) < 8)
-            f(*this);
-        else
-            with_kind<axis::op_sum, In, AXIS_PRODUCTS, AXIS_INTEGERS>(this->s, f);
+};
+// Sums or products of integers, or the number of elements that are not 0 in the bits of the key.
+// For sums the key masks an element when it is widened: all bits for unsigned elements, -1 for
+// signed ones.
+template <class In, unsigned Kind = ANY_KIND> struct op_sum : total<op_sum, In, int64, Kind> {
+    static constexpr unsigned ORDERS = sizeof(In) == 8 ? PRODUCTS | INTEGERS : 0,
+                              KINDS = ORDERS | INTEGERS | TRUTHS;
+    __device__ int64 load(In item, int64) const {
+        return this->is(AXIS_TRUTHS) ? (item & In(this->s.key)) != 0 : int64(item) & this->s.key;
     }
 };
 // Sums or products in float64; sums also of 64-bit integers: signed if the key is -1.
-template <class In, unsigned Kind = ANY_KIND> struct op_float_sum : of_kind<Kind> {
-    using Acc = float64;
-    using Raw = Acc;
-    __device__ bool multiplies() const { return sizeof(In) > 2 && this->is(AXIS_PRODUCTS); }
-    __device__ Acc identity() const { return this->multiplies() ? 1 : 0; }
+template <class In, unsigned Kind = ANY_KIND>
+struct op_float_sum : total<op_float_sum, In, float64, Kind> {
+    static constexpr unsigned ORDERS = sizeof(In) == 2 ? 0 : PRODUCTS | FLOATS,
+                              KINDS = sizeof(In) == 2   ? SHORT_FLOATS
+                                      : sizeof(In) == 8 ? ORDERS | INTEGERS
+                                                        : ORDERS;
     __device__ float32 widened(In item) const { // a 16-bit float
         const uint16_t bits = uint16_t(item);
         return this->is(AXIS_HALVES) ? ::widened(half{bits}) : ::widened(bfloat{bits});
     }
-    __device__ Acc load(In item, int64) const {
+    __device__ float64 load(In item, int64) const {
         if constexpr (sizeof(In) == 2)
             return widened(item);
         else if constexpr (sizeof(In) == 4)
@@ -112,32 +124,6 @@ template <class In, unsigned Kind = ANY_KIND> struct op_float_sum : of_kind<Kind
             return __longlong_as_double(item);
         else
             return this->s.key == -1 ? float64(item) : float64(uint64(item));
-    }
-    __device__ Acc apply(Acc a, Acc b) const { return this->multiplies() ? a * b : a + b; }
-    __device__ Raw raw(Acc a) const { return a; }
-    __device__ Acc again(Raw raw) const { return raw; }
-    __device__ In neutral() const {
-        if constexpr (sizeof(In) == 8)
-            return __double_as_longlong(identity());
-        else
-            return In(identity());
-    }
-    template <class F> __device__ void by_kind(const F &f) const {
-        if constexpr (Kind != ANY_KIND)
-            f(*this);
-        else if constexpr (sizeof(In) == 2)
-            with_kind<axis::op_float_sum, In, AXIS_HALVES, AXIS_BFLOATS>(this->s, f);
-        else if constexpr (sizeof(In) == 8)
-            with_kind<axis::op_float_sum, In, AXIS_FLOATS, AXIS_PRODUCTS, AXIS_INTEGERS>(this->s,
-                                                                                         f);
-        else
-            with_kind<axis::op_float_sum, In, AXIS_FLOATS, AXIS_PRODUCTS>(this->s, f);
-    }
-    template <class F> __device__ void by_order(const F &f) const {
-        if constexpr (Kind != ANY_KIND || sizeof(In) == 2)
-            f(*this);
-        else
-            with_kind<axis::op_float_sum, In, AXIS_PRODUCTS, AXIS_FLOATS>(this->s, f);
     }
 };
 using ::lesser;
@@ -192,8 +178,12 @@ template <class Float> __device__ uint32_t min_floats(uint32_t a, uint32_t b) {
 
 // The number that an element's bits, xor the key, are: an integer, or a float's bits, those of a
 // 16-bit float as float32; and back.
-template <class In, unsigned Kind> struct numbered : of_kind<Kind> {
+template <template <class, unsigned> class Op, class In, unsigned Kind>
+struct numbered : of_kind<Op, In, Kind> {
     using V = typename chosen<sizeof(In) == 8, int64, int32>::type;
+    static constexpr unsigned NUMBERS = INTEGERS | (sizeof(In) == 1   ? 0
+                                                    : sizeof(In) == 2 ? SHORT_FLOATS
+                                                                      : FLOATS);
     __device__ bool halves() const { return sizeof(In) == 2 && this->is(AXIS_HALVES); }
     __device__ bool bfloats() const { return sizeof(In) == 2 && this->is(AXIS_BFLOATS); }
     __device__ bool floats() const {
@@ -222,10 +212,12 @@ template <class In, unsigned Kind> struct numbered : of_kind<Kind> {
 
 // Minima, and bitwise operations: `or`, or with mask 0 `xor`. Values are bits of elements, xor the
 // key.
-template <class In, unsigned Kind = ANY_KIND> struct op_least : numbered<In, Kind> {
+template <class In, unsigned Kind = ANY_KIND> struct op_least : numbered<op_least, In, Kind> {
     using Acc = In;
     using Raw = In;
-    using V = typename numbered<In, Kind>::V;
+    using V = typename numbered<axis::op_least, In, Kind>::V;
+    static constexpr unsigned KINDS = numbered<axis::op_least, In, Kind>::NUMBERS | BITS,
+                              ORDERS = KINDS;
     static constexpr bool REPEATS = Kind != ANY_KIND && Kind != AXIS_BITS;
     __device__ Acc identity() const { return this->is(AXIS_BITS) ? 0 : this->largest(); }
     __device__ Acc load(In item, int64) const { return this->keyed(item); }
@@ -274,18 +266,6 @@ template <class In, unsigned Kind = ANY_KIND> struct op_least : numbered<In, Kin
     __device__ Raw raw(Acc a) const { return this->keyed(a); }
     __device__ Acc again(Raw raw) const { return load(raw, 0); }
     __device__ In neutral() const { return raw(identity()); }
-    template <class F> __device__ void by_kind(const F &f) const {
-        if constexpr (Kind != ANY_KIND)
-            f(*this);
-        else if constexpr (sizeof(In) == 1)
-            with_kind<axis::op_least, In, AXIS_INTEGERS, AXIS_BITS>(this->s, f);
-        else if constexpr (sizeof(In) == 2)
-            with_kind<axis::op_least, In, AXIS_INTEGERS, AXIS_HALVES, AXIS_BFLOATS, AXIS_BITS>(
-                this->s, f);
-        else
-            with_kind<axis::op_least, In, AXIS_FLOATS, AXIS_INTEGERS, AXIS_BITS>(this->s, f);
-    }
-    template <class F> __device__ void by_order(const F &f) const { by_kind(f); }
 };
 
 // The same for words of elements of argmin, one NaN for all, both zeros equal.
@@ -317,8 +297,11 @@ template <class V> struct indexed {
 // The first of equal elements; the first NaN before all others; the identity after all. With mask
 // -1 elements are compared from last to first: indices count down from -1, and `divisor` holds the
 // number of elements, which is added to the result. Values are numbers.
-template <class In, unsigned Kind = ANY_KIND> struct op_argmin : numbered<In, Kind> {
-    using V = typename numbered<In, Kind>::V;
+template <class In, unsigned Kind = ANY_KIND> struct op_argmin : numbered<op_argmin, In, Kind> {
+    using V = typename numbered<axis::op_argmin, In, Kind>::V;
+    static constexpr unsigned KINDS = numbered<axis::op_argmin, In, Kind>::NUMBERS,
+                              ORDERS =
+                                  sizeof(In) == 1 ? 0 : KINDS & ~(1u << AXIS_BFLOATS); // floats
     using Acc = indexed<V>;
     using Raw = In;
     __device__ Acc identity() const { return {this->number(this->largest()), INT64_MAX}; }
@@ -374,23 +357,6 @@ template <class In, unsigned Kind = ANY_KIND> struct op_argmin : numbered<In, Ki
         return {this->number(this->keyed(raw)), index};
     }
     __device__ In neutral() const { return this->keyed(this->largest()); }
-    template <class F> __device__ void by_kind(const F &f) const {
-        if constexpr (Kind != ANY_KIND)
-            f(*this);
-        else if constexpr (sizeof(In) == 1)
-            with_kind<axis::op_argmin, In, AXIS_INTEGERS>(this->s, f);
-        else if constexpr (sizeof(In) == 2)
-            with_kind<axis::op_argmin, In, AXIS_INTEGERS, AXIS_HALVES, AXIS_BFLOATS>(this->s, f);
-        else
-            with_kind<axis::op_argmin, In, AXIS_FLOATS, AXIS_INTEGERS>(this->s, f);
-    }
-    template <class F> __device__ void by_order(const F &f) const { // halves as floats
-        if constexpr (Kind != ANY_KIND || sizeof(In) == 1)
-            f(*this);
-        else
-            with_kind<axis::op_argmin, In, AXIS_INTEGERS,
-                      sizeof(In) == 2 ? AXIS_HALVES : AXIS_FLOATS>(this->s, f);
-    }
 };
 
 template <class Op> constexpr bool has_index = false;
@@ -443,20 +409,18 @@ __device__ inline uint4 load_if(bool there, const uint4 *from, uint4 words) {
 #undef LOAD_VECTOR
 
 // Vectors in flight at once: vector k comes from from(k) if there(k), else it is `absent`.
-template <bool Streamed, class In, unsigned N, class There, class From>
-__device__ inline void load_some(vec<In> (&loaded)[N], const uint4 &absent, const There &there,
-                                 const From &from) {
-#pragma unroll
-    for (unsigned k = 0; k < N; k++)
-        loaded[k].words = load_if<Streamed>(there(k), from(k), absent);
-}
 template <class In, unsigned N, class There, class From>
 __device__ inline void load_some(vec<In> (&loaded)[N], bool streamed, const uint4 &absent,
                                  const There &there, const From &from) {
-    if (streamed)
-        load_some<true>(loaded, absent, there, from);
-    else
-        load_some<false>(loaded, absent, there, from);
+    if (streamed) {
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            loaded[k].words = load_if<true>(there(k), from(k), absent);
+    } else {
+#pragma unroll
+        for (unsigned k = 0; k < N; k++)
+            loaded[k].words = load_if<false>(there(k), from(k), absent);
+    }
 }
 
 // The same where all vectors are there: no predicates, no zeros.
@@ -473,23 +437,6 @@ __device__ inline void load_every(vec<In> (&loaded)[N], bool streamed, const Fro
     }
 }
 
-// The 16 bytes from byte `off` on of two adjacent vectors.
-template <class In> __device__ inline vec<In> between(vec<In> one, vec<In> next, unsigned off) {
-    uint32_t words[8];
-#pragma unroll
-    for (unsigned i = 0; i < 4; i++)
-        words[i] = one.word[i], words[4 + i] = next.word[i];
-#pragma unroll
-    for (unsigned i = 0; i < 6; i++)
-        words[i] = off & 8 ? words[i + 2] : words[i];
-#pragma unroll
-    for (unsigned i = 0; i < 5; i++)
-        words[i] = off & 4 ? words[i + 1] : words[i];
-#pragma unroll
-    for (unsigned i = 0; i < 4; i++)
-        one.word[i] = __funnelshift_r(words[i], words[i + 1], 8 * off);
-    return one;
-}
 // As load_some, for half as many vectors, which begin at any element; the others are `absent`.
 template <class In, unsigned N, class There, class From>
 __device__ inline void load_shifted(vec<In> (&loaded)[N], const uint4 &absent, const There &there,
@@ -505,7 +452,7 @@ __device__ inline void load_shifted(vec<In> (&loaded)[N], const uint4 &absent, c
     }
 #pragma unroll
     for (unsigned k = 0; k < N / 2; k++) {
-        loaded[k] = between(loaded[k], loaded[N / 2 + k], off(k));
+        loaded[k].words = cut_vector<sizeof(In)>(loaded[k].words, loaded[N / 2 + k].words, off(k));
         loaded[N / 2 + k].words = absent;
     }
 }

@@ -19,7 +19,8 @@ template <bool All> __device__ inline bool is_there(unsigned k, unsigned apart, 
     return All || k * apart < left;
 }
 
-// add() in terms of add_one(), which receives an operation of one kind, a vector and its position.
+// add() in terms of add_one(), which receives an operation of one kind, a vector and its position;
+// and the value of a part that is one.
 // Missing vectors are identities: only argmin, to which positions matter, skips each of them.
 template <class Mine, bool Indexed = false> struct one_by_one {
     template <bool All, class Op, class Vec, unsigned N>
@@ -34,6 +35,10 @@ template <class Mine, bool Indexed = false> struct one_by_one {
                 static_cast<Mine *>(this)->add_one(of_kind, vectors[k], position + k);
             }
         });
+    }
+    template <class One, class Part>
+    static __device__ Part whole(const One &, Part part, positions) {
+        return part;
     }
 };
 
@@ -53,9 +58,6 @@ template <class Op, class In, unsigned Count> struct lanes : one_by_one<lanes<Op
             values[i] = op.apply(values[i], op.load(one.items[i], 0));
     }
     __device__ Part part(unsigned i) const { return values[i]; }
-    template <class One> static __device__ Part whole(const One &, Part part, positions) {
-        return part;
-    }
 };
 
 // Sums of bytes in 32 bits, as no thread has more than AXIS_BYTE_VECTORS vectors.
@@ -182,9 +184,6 @@ template <class In> struct least_words : one_by_one<least_words<In>> {
         if (sizeof(In) == 1)
             return Part(values[1 - i % 2][i / 4] >> (i % 4 / 2 * 16 + 8));
         return sizeof(In) == 2 ? Part(values[0][i / 2] >> i % 2 * 16) : Part(values[0][i]);
-    }
-    template <class One> static __device__ In whole(const One &, Part part, positions) {
-        return part;
     }
 };
 template <class Op, class In> constexpr bool has_raw_words = false;

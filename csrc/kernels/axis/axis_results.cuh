@@ -12,23 +12,6 @@ namespace axis {
 __device__ inline uint64 quotient(uint64 a, uint64 b) {
     return (a | b) >> 32 ? a / b : uint32_t(a) / uint32_t(b);
 }
-// Not inlined: its divisions would be a large part of every kernel's code.
-__device__ __noinline__ int64 offset_of(uint64 index, int64 step_0, uint64 period_0,
-                                        uint64 period_1, uint64 period_2, int64 step_1,
-                                        int64 step_2, int64 step_3) {
-    uint64 rest = quotient(index, period_0);
-    int64 at = int64(index - rest * period_0) * step_0;
-    if (!period_1)
-        return at + int64(rest) * step_1;
-    index = rest;
-    rest = quotient(index, period_1);
-    at += int64(index - rest * period_1) * step_1;
-    if (!period_2)
-        return at + int64(rest) * step_2;
-    index = rest;
-    rest = quotient(index, period_2);
-    return at + int64(index - rest * period_2) * step_2 + int64(rest) * step_3;
-}
 
 // Several axes on one side, the last one first: axis 0 has `stride`, the next ones the steps in
 // `more`. The index on axis k is below `period[k]`, if that is not 0.
@@ -37,10 +20,20 @@ struct axes {
     uint64 period[3];
     int64 more[3];
 
+    // Not inlined: its divisions would be a large part of every kernel's code.
+    static __device__ __noinline__ int64 divided(axes side, uint64 index) {
+        int64 at = 0, step = side.stride;
+#pragma unroll
+        for (unsigned k = 0; k < 3 && side.period[k]; k++) {
+            const uint64 rest = quotient(index, side.period[k]);
+            at += int64(index - rest * side.period[k]) * step;
+            step = side.more[k];
+            index = rest;
+        }
+        return at + int64(index) * step;
+    }
     __device__ int64 offset(uint64 index) const {
-        if (!period[0])
-            return int64(index) * stride;
-        return offset_of(index, stride, period[0], period[1], period[2], more[0], more[1], more[2]);
+        return period[0] ? divided(*this, index) : int64(index) * stride;
     }
 };
 
@@ -83,70 +76,46 @@ struct work {
 // planner use the same numbers.
 enum finish { RAW, FLOAT64, FLOAT32, INT8, INT16, INT32, INT64, ANY, ALL, ODD, FLOAT16, BFLOAT16 };
 
-// Not inlined: rarely used, and every shape of work would contain it.
-template <class Number>
-__device__ __noinline__ void store_as(void *out, uint64 at, Number a, uint64 finish,
-                                      float64 divisor) {
-    const float64 wide = divisor != 0 ? float64(a) / divisor : float64(a);
-    switch (finish) {
-    case FLOAT64:
-        static_cast<float64 *>(out)[at] = wide;
-        break;
-    case FLOAT32:
-        static_cast<float32 *>(out)[at] = float32(wide);
-        break;
-    case FLOAT16:
-        static_cast<half *>(out)[at] = narrowed<half>(wide);
-        break;
-    case BFLOAT16:
-        static_cast<bfloat *>(out)[at] = narrowed<bfloat>(wide);
-        break;
-    case INT8:
-        static_cast<int8_t *>(out)[at] = int8_t(int64(a));
-        break;
-    case INT16:
-        static_cast<int16_t *>(out)[at] = int16_t(int64(a));
-        break;
-    case INT32:
-        static_cast<int32 *>(out)[at] = int32(int64(a));
-        break;
-    case INT64:
-        static_cast<int64 *>(out)[at] = int64(a);
-        break;
-    case ANY:
-        static_cast<int8_t *>(out)[at] = a != 0;
-        break;
-    case ALL:
-        static_cast<int8_t *>(out)[at] = float64(a) == divisor;
-        break;
-    case ODD:
-        static_cast<int8_t *>(out)[at] = int64(a) & 1;
-        break;
-    default:
-        static_cast<Number *>(out)[at] = a;
-    }
-}
-__device__ inline void store_number(const work &w, void *out, uint64 at, int64 a) {
-    if (w.finish == INT64 || w.finish == RAW)
-        static_cast<int64 *>(out)[at] = a;
-    else
-        store_as(out, at, a, w.finish, w.divisor);
-}
-__device__ inline void store_number(const work &w, void *out, uint64 at, float64 a) {
-    if (w.finish == RAW || (w.finish == FLOAT64 && w.divisor == 0))
-        static_cast<float64 *>(out)[at] = a;
-    else if (w.finish == FLOAT32 && w.divisor == 0)
-        static_cast<float32 *>(out)[at] = float32(a);
-    else if (w.finish == FLOAT16 && w.divisor == 0)
-        static_cast<half *>(out)[at] = narrowed<half>(a);
-    else
-        store_as(out, at, a, w.finish, w.divisor);
-}
-// A thread's adjacent results, in words of up to 16 bytes; false where only store() applies, or
-// where threads would store more than a sector apart.
 template <class To, class Number> __device__ To as_result(Number a) { return To(a); }
 template <> __device__ half as_result(float64 a) { return narrowed<half>(a); }
 template <> __device__ bfloat as_result(float64 a) { return narrowed<bfloat>(a); }
+template <class To, class Number> __device__ void store_as(void *out, uint64 at, Number a) {
+    static_cast<To *>(out)[at] = as_result<To>(a);
+}
+// Not inlined: rarely used, and every shape of work would contain it.
+template <class Number>
+__device__ __noinline__ void store_in_form(void *out, uint64 at, Number a, uint64 finish,
+                                           float64 divisor) {
+    const float64 wide = divisor != 0 ? float64(a) / divisor : float64(a);
+    switch (finish) {
+    case FLOAT64:
+        return store_as<float64>(out, at, wide);
+    case FLOAT32:
+        return store_as<float32>(out, at, wide);
+    case FLOAT16:
+        return store_as<half>(out, at, wide);
+    case BFLOAT16:
+        return store_as<bfloat>(out, at, wide);
+    case INT8:
+        return store_as<int8_t>(out, at, int64(a));
+    case INT16:
+        return store_as<int16_t>(out, at, int64(a));
+    case INT32:
+        return store_as<int32>(out, at, int64(a));
+    case INT64:
+        return store_as<int64>(out, at, a);
+    case ANY:
+        return store_as<int8_t>(out, at, a != 0);
+    case ALL:
+        return store_as<int8_t>(out, at, float64(a) == divisor);
+    case ODD:
+        return store_as<int8_t>(out, at, int64(a) & 1);
+    default:
+        return store_as<Number>(out, at, a);
+    }
+}
+// A thread's adjacent results, in words of up to 16 bytes; false where only store() applies, or
+// where threads would store more than a sector apart.
 template <unsigned Bytes> struct result_word { using type = uint4; };
 template <> struct result_word<8> { using type = uint2; };
 template <> struct result_word<4> { using type = uint32_t; };
@@ -170,59 +139,65 @@ __device__ bool store_vectors(void *out, uint64 at, const Number (&results)[Coun
         return true;
     }
 }
-template <unsigned Count>
-__device__ bool store_numbers(const work &w, void *out, uint64 at, const int64 (&results)[Count],
-                              bool there) {
-    return w.finish == INT64 && store_vectors<int64>(out, at, results, there);
-}
-template <unsigned Count>
-__device__ bool store_numbers(const work &w, void *out, uint64 at, const float64 (&results)[Count],
-                              bool there) {
-    if (w.divisor != 0)
-        return false;
-    if constexpr (Count == 8) {
-        if (w.finish == FLOAT16)
-            return store_vectors<half>(out, at, results, there);
-        if (w.finish == BFLOAT16)
-            return store_vectors<bfloat>(out, at, results, there);
-    }
-    if constexpr (Count >= 4)
-        return w.finish == FLOAT32 && store_vectors<float32>(out, at, results, there);
-    return w.finish == FLOAT64 && store_vectors<float64>(out, at, results, there);
-}
 
-// WIDE: results may be 8 bytes; stores_words(): they are.
+// How results are stored: as they are, or indices. WIDE: they may be 8 bytes; stores_words(): they
+// are.
 template <class Op> struct storing {
-    static constexpr bool WIDE = false;
-    static __device__ void store(const Op &op, const work &w, void *out, uint64 at,
-                                 typename Op::Acc a) {
-        static_cast<typename Op::Raw *>(out)[at] = op.raw(a);
+    static constexpr bool WIDE = has_index<Op>;
+    using Acc = typename Op::Acc;
+    using Stored = typename chosen<WIDE, int64, typename Op::Raw>::type;
+    static __device__ bool stores_words(const work &) { return WIDE; }
+    static __device__ Stored stored(const Op &op, const work &w, Acc a) {
+        if constexpr (WIDE)
+            return a.index + int64(w.divisor);
+        else
+            return op.raw(a);
+    }
+    static __device__ void store(const Op &op, const work &w, void *out, uint64 at, Acc a) {
+        static_cast<Stored *>(out)[at] = stored(op, w, a);
     }
     template <unsigned Count>
-    static __device__ bool store_all(const Op &op, const work &, void *out, uint64 at,
-                                     const typename Op::Acc (&results)[Count], bool there) {
-        vec<typename Op::Raw> items;
+    static __device__ bool store_all(const Op &op, const work &w, void *out, uint64 at,
+                                     const Acc (&results)[Count], bool there) {
+        Stored items[Count];
 #pragma unroll
         for (unsigned i = 0; i < Count; i++)
-            items.items[i] = op.raw(results[i]);
-        if (there)
-            *reinterpret_cast<uint4 *>(static_cast<typename Op::Raw *>(out) + at) = items.words;
-        return true;
+            items[i] = stored(op, w, results[i]);
+        return store_vectors<Stored>(out, at, items, there);
     }
 };
 template <class Op> struct storing_numbers {
     using Acc = typename Op::Acc;
-    static constexpr bool WIDE = true;
+    static constexpr bool WIDE = true, FRACTIONS = Op::FRACTIONS;
     static __device__ bool stores_words(const work &w) {
-        return w.divisor == 0 && w.finish == (Acc(0.5) != 0 ? FLOAT64 : INT64);
+        return w.divisor == 0 && w.finish == (FRACTIONS ? FLOAT64 : INT64);
+    }
+    static __device__ void store(const Op &, const work &w, void *out, uint64 at, Acc a) {
+        const bool whole = !FRACTIONS || w.divisor == 0;
+        if (w.finish == RAW || (whole && w.finish == (FRACTIONS ? FLOAT64 : INT64)))
+            store_as<Acc>(out, at, a);
+        else if (FRACTIONS && whole && w.finish == FLOAT32)
+            store_as<float32>(out, at, a);
+        else if (FRACTIONS && whole && w.finish == FLOAT16)
+            store_as<half>(out, at, float64(a));
+        else
+            store_in_form(out, at, a, w.finish, w.divisor);
     }
     template <unsigned Count>
     static __device__ bool store_all(const Op &, const work &w, void *out, uint64 at,
                                      const Acc (&results)[Count], bool there) {
-        return store_numbers(w, out, at, results, there);
-    }
-    static __device__ void store(const Op &, const work &w, void *out, uint64 at, Acc a) {
-        store_number(w, out, at, a);
+        if constexpr (FRACTIONS) {
+            if (w.divisor != 0)
+                return false;
+            if (Count == 8 && w.finish == FLOAT16)
+                return store_vectors<half>(out, at, results, there);
+            if (Count == 8 && w.finish == BFLOAT16)
+                return store_vectors<bfloat>(out, at, results, there);
+            if (Count >= 4)
+                return w.finish == FLOAT32 && store_vectors<float32>(out, at, results, there);
+        }
+        return w.finish == (FRACTIONS ? FLOAT64 : INT64) &&
+               store_vectors<Acc>(out, at, results, there);
     }
 };
 template <class In> struct storing<op_float_sum<In>> : storing_numbers<op_float_sum<In>> {};
@@ -247,30 +222,11 @@ template <class In> struct storing<op_sum<In>> : storing_numbers<op_sum<In>> {
     }
     static __device__ void store(const Op &op, const work &w, void *out, uint64 at, int64 a) {
         if (are_truths(w))
-            static_cast<int8_t *>(out)[at] = is_true(w, a);
+            store_as<int8_t>(out, at, is_true(w, a));
         else
             Numbers::store(op, w, out, at, a);
     }
 };
-template <class In> struct storing<op_argmin<In>> {
-    using Op = op_argmin<In>;
-    static constexpr bool WIDE = true;
-    static __device__ bool stores_words(const work &) { return true; }
-    template <unsigned Count>
-    static __device__ bool store_all(const Op &, const work &w, void *out, uint64 at,
-                                     const typename Op::Acc (&results)[Count], bool there) {
-        int64 found[Count];
-#pragma unroll
-        for (unsigned i = 0; i < Count; i++)
-            found[i] = results[i].index + int64(w.divisor);
-        return store_vectors<int64>(out, at, found, there);
-    }
-    static __device__ void store(const Op &op, const work &w, void *out, uint64 at,
-                                 typename Op::Acc a) {
-        static_cast<int64 *>(out)[at] = a.index + int64(w.divisor);
-    }
-};
-
 // Calls f with the operation: that of its kind if storing a result, which is then repeated, is
 // short.
 template <class Op, class F> __device__ void by_stored_kind(const Op &op, const F &f) {
@@ -298,29 +254,11 @@ __device__ void store_result(const Op &op, const work &w, void *out, uint64 at,
         storing<Op>::store(op, w, out, at, a);
 }
 // Bypasses L1, which does not see other blocks' stores.
-template <class Word, class T> __device__ T load_word_of(const T *from) {
-    union {
-        Word word;
-        T item;
-    } u;
-    u.word = __ldcg(reinterpret_cast<const Word *>(from));
-    return u.item;
-}
-template <class T> __device__ T load_of_others(const T *from) {
-    if constexpr (sizeof(T) == 1)
-        return load_word_of<unsigned char>(from);
-    else if constexpr (sizeof(T) == 2)
-        return load_word_of<unsigned short>(from);
-    else if constexpr (sizeof(T) == 4)
-        return load_word_of<unsigned>(from);
-    else
-        return load_word_of<uint64>(from);
-}
 template <class Op>
 __device__ typename Op::Acc load_partial(const Op &op, const work &w, uint64 at) {
-    const auto raw = load_of_others(static_cast<const typename Op::Raw *>(w.partials) + at);
+    const auto raw = __ldcg(static_cast<const typename Op::Raw *>(w.partials) + at);
     if constexpr (has_index<Op>)
-        return op.again(raw, load_of_others(w.partial_index + at));
+        return op.again(raw, __ldcg(w.partial_index + at));
     else
         return op.again(raw);
 }
