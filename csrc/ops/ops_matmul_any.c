@@ -13,6 +13,7 @@ enum {
     GRID_X = 0x7fffffff,
     WARP = 32,
     VECTOR = 16,     /* bytes */
+    LINE = 128,      /* bytes */
     RESERVED = 1024, /* bytes of shared memory of a block that the system takes */
     SLICES_MOST = 512
 };
@@ -334,10 +335,20 @@ static uint64_t reach_of(uint64_t sides, int64_t side_by, const struct matmul_pl
     return reach;
 }
 
+/* Cycles of the first-level cache for a warp's load of elements from `sides` places, `step` apart:
+ * for its lines, or for the places in one bank of 4 bytes, of which there are 32. */
+static double passes_of(const struct machine *machine, double sides, int64_t step) {
+    const uint64_t pitch = distance(step) * machine->item;
+    const double lines = 1 + (sides - 1) * (double)least(pitch, LINE) / LINE;
+    const double places = sides * (double)least(pitch & -pitch, LINE) / LINE;
+    return greater(lines * ops_fixed(matmul, row_lines), places * ops_fixed(matmul, row_places)) /
+           100.0;
+}
+
 /* Few steps of k, and few rows or columns: threads have rows of one column. */
 static void try_rows(const struct machine *machine, const struct matmul_plan *given,
                      struct matmul_way *best) {
-    enum { ROWS = MATMUL_ROWS_OF_THREAD, STEPS_MOST = 64, PERCENT = 100 };
+    enum { ROWS = MATMUL_ROWS_OF_THREAD, STEPS_MOST = 64, CACHE_MOST = 1 << 17 /* bytes */ };
     struct matmul_way way = {
         .rung = MATMUL_DOTS_RUNG, .mode = MATMUL_ROWS, .threads = MATMUL_THREADS, .plan = *given};
     struct matmul_plan *plan = &way.plan;
@@ -348,21 +359,27 @@ static void try_rows(const struct machine *machine, const struct matmul_plan *gi
         return;
     plan->across = ceil_div(plan->n, MATMUL_THREADS);
     plan->width = (uint32_t)ceil_div(plan->n, plan->across);
-    plan->tiles = ceil_div(rows, MATMUL_THREADS / plan->width * ROWS); /* of a column of tiles */
+    const uint64_t high = MATMUL_THREADS / plan->width * ROWS;
+    plan->tiles = ceil_div(rows, high); /* of a column of tiles */
     way.blocks = plan->tiles * plan->across;
     const bool stacked = plan->axis_count != 0;
-    const double lanes = (double)least(plan->width, WARP);
+    const double warps = (double)ceil_div(MATMUL_THREADS / plan->width * plan->width, WARP);
+    /* A warp begins anywhere in a row. */
+    const double down = 1 + (WARP - 1) / (double)plan->width;
+    /* Else the first-level cache loses lines that later steps of k read. */
+    const bool fit = high * least(distance(plan->a_row) * machine->item, LINE) < CACHE_MOST;
     const double passes =
-        ROWS * greater(wavefronts(plan->a_row) / lanes, 1) +
-        (stacked ? ROWS : 1) * greater(lanes * wavefronts(plan->b_column) / WARP, 1);
-    const double step =
-        greater(passes * ops_fixed(matmul, row_passes) / PERCENT,
-                stacked ? ops_fixed(matmul, row_stack_steps) : ops_fixed(matmul, row_steps)) *
-        (machine->sum == 8 ? ops_fixed(matmul, row_float64) / (double)PERCENT : 1);
+        (fit ? 1 : ops_fixed(matmul, row_misses) / 100.0) * ROWS *
+            passes_of(machine, down, plan->a_row) +
+        (stacked ? ROWS : 1) * passes_of(machine, (double)least(plan->width, WARP), plan->b_column);
+    const double issued =
+        (stacked ? ops_fixed(matmul, row_stack_steps) : ops_fixed(matmul, row_steps)) *
+        (machine->sum == 8 ? ops_fixed(matmul, row_float64) / 100.0 : 1);
     const double setup =
         ops_fixed(matmul, row_cycles) + (stacked ? ops_fixed(matmul, row_stack_cycles) : 0);
-    const double busy = rounds_of(machine, (double)way.blocks, 1) * (MATMUL_THREADS / WARP) *
-                        (setup + (double)plan->k * step);
+    const double busy =
+        rounds_of(machine, (double)way.blocks, 1) *
+        (MATMUL_THREADS / WARP * setup + warps * (double)plan->k * greater(passes, issued));
     const double waits =
         rounds_of(machine, (double)way.blocks, resident_of(machine)) *
         (ops_fixed(matmul, row_start) + (stacked ? ops_fixed(matmul, row_stack_start) : 0) +
