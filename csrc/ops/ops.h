@@ -14,7 +14,8 @@ enum {
     OPS_INPUTS_MAX = 3,
     OPS_NUMBERS_MAX = 129, /* two for each of NumPy's 64 axes, and their count */
     OPS_WIDE_BYTES = 2048,
-    OPS_GRAPH_BYTES = 65536,    /* used by rung 13 of reduce on 240 multiprocessors */
+    OPS_GRAPH_BYTES = 65536,    /* scratch of a captured graph: rung 13 of reduce on 240
+                                 * multiprocessors; and the least that a queue keeps */
     OPS_SCRATCH_KEPT = 1 << 20, /* the most bytes of scratch that a queue keeps */
     OPS_TICKETS = 1024,
     OPS_BLOCK_BYTES = 256,  /* the least size of memory for reuse; */
@@ -51,7 +52,7 @@ struct ops_queue {
     struct ops_products
         *products;               /* how the last ones were computed: ops_matmul.c; NULL: none yet */
     struct ops_turns *turns;     /* plans of the last transposes: ops_transpose.c; NULL: none yet */
-    struct ops_repeats *repeats; /* short calls that may repeat: ops_plan.c; NULL: none yet */
+    struct ops_repeats *repeats; /* calls that may repeat: ops_plan.c; NULL: none yet */
     struct ops_kernel {
         const struct reg_rung *rung;
         const struct reg_signature *signature;
@@ -111,6 +112,8 @@ struct ops_problem { /* without padding: calls are compared */
     unsigned input_count;
     uint64_t numbers[OPS_NUMBERS_MAX];
 };
+_Static_assert(sizeof(struct ops_problem) == 8 * (3 * OPS_INPUTS_MAX + 3 + OPS_NUMBERS_MAX),
+               "no padding");
 
 /* All launches of a call, and the device memory that they require. */
 struct ops_plan {
@@ -138,7 +141,8 @@ enum status ops_plan(struct ops_queue *queue, const struct ops_choice *choice,
                      const struct ops_problem *problem, struct ops_plan *plan);
 enum status ops_run(struct ops_queue *queue, const struct ops_plan *plan);
 /* Plans and runs a call on arrays in the device's memory. On a device with streams it
- * may keep scratch, and a short call that repeats becomes a graph, started without a plan. */
+ * may keep scratch, and a call on few bytes that repeats becomes a graph, started without a plan.
+ */
 enum status ops_perform(struct ops_queue *queue, const struct ops_choice *choice,
                         const struct ops_problem *problem);
 void ops_repeats_forget(struct ops_queue *queue);

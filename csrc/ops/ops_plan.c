@@ -1,5 +1,5 @@
-/* ops_plan.c: calls the planner of a call's family, and runs calls whose output is an array. Knows
- * no kernel. */
+/* ops_plan.c: calls the planner of a call's family, runs calls, and starts those that repeat as
+ * graphs. Knows no kernel. */
 #include "ops.h"
 
 #include <stdlib.h>
@@ -39,11 +39,15 @@ enum status ops_plan(struct ops_queue *queue, const struct ops_choice *choice,
     return status;
 }
 
-/* --- calls that repeat: the host starts a graph in half of a kernel's time (TUNING.md H3, H5). A
- * short call that has repeated often enough gets one, and loses it after as many other calls of its
- * hash. */
+/* --- calls that repeat: the host starts a graph in half of a kernel's time (TUNING.md H3, H5 to
+ * H7). A call on few bytes that has repeated often enough gets one, and loses it after as many
+ * other calls of its hash. */
 
-enum { PLACES = 8, STEPS_MOST = 4 /* launches of a graph */ };
+enum {
+    PLACES = 8,
+    STEPS_MOST = 4, /* launches of a graph */
+    HASHED = 16,    /* numbers of a problem: extents and steps come first */
+};
 
 struct ops_repeats {
     struct repeat {
@@ -77,6 +81,8 @@ static struct repeat *place_of(struct ops_queue *queue, const struct ops_choice 
     uint64_t hash = (uintptr_t)choice->signature ^ problem->output;
     for (unsigned i = 0; i < problem->input_count; i++)
         hash = (hash ^ problem->inputs[i]) * 0x9E3779B97F4A7C15u;
+    for (unsigned i = 0; i < HASHED; i++)
+        hash = (hash ^ problem->numbers[i]) * 0x9E3779B97F4A7C15u;
     return queue->repeats ? &queue->repeats->of[(hash >> 32) % PLACES] : NULL;
 }
 

@@ -521,6 +521,34 @@ def test_a_repeated_call_with_scratch_becomes_a_graph_unless_the_gpu_lags(fake_c
     )
 
 
+def test_graphs_belong_to_one_call_and_its_scratch(fake_cuda):
+    with_producers(
+        fake_cuda,
+        """
+        first, *_ = squares = [gpuopt.asarray(np.eye(32), device="cuda") for _ in range(8)]
+        out = gpuopt.empty(32, np.float64, "cuda")
+        def told(square, axis):
+            forget()
+            gpuopt.reduce(square, axis=axis, out=out)
+            return story()
+        def alternated(square):
+            return [told(square, axis) for _ in range(40) for axis in (0, 1)][-2:]
+        assert ["graph 1;"] * 2 in [alternated(each) for each in squares]  # or, by chance, none
+        assert [told(first, 0) for _ in range(40)][-1] == "graph 1;"
+        one = gpuopt.empty((), np.float64, "cuda")
+        def chosen(rung):
+            forget()
+            gpuopt.reduce(first, variant=rung, out=one)
+            return story()
+        assert [chosen(11) for _ in range(40)][-1] == "graph 1;"
+        assert [chosen(12), chosen(11)] == ["launch 1;", "graph 1;"]
+        a = np.zeros((64, 20_000), np.float32)  # whose product needs more scratch than was kept
+        gpuopt.matmul(gpuopt.asarray(a, device="cuda"), gpuopt.asarray(a.T, device="cuda"))
+        assert told(first, 0) == "launch 1;"
+        """,
+    )
+
+
 def test_every_driver_failure_leaves_a_usable_state(fake_cuda):
     with_producers(
         fake_cuda,

@@ -146,6 +146,8 @@ static void cuda_close(struct device *device) {
             cuda.cuEventDestroy(queue->end);
         if (queue->mark)
             cuda.cuEventDestroy(queue->mark);
+        if (queue->seen)
+            cuda.cuEventDestroy(queue->seen);
         if (queue->own)
             cuda.cuStreamDestroy(queue->own);
         cuda_leave(queue->gpu, STATUS_OK);
@@ -178,6 +180,9 @@ static enum status cuda_open(const char *which, struct device **opened) {
     if (!status)
         status =
             cuda_check(cuda.cuEventCreate(&queue->mark, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    if (!status)
+        status =
+            cuda_check(cuda.cuEventCreate(&queue->seen, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
     if (!status)
         status = cuda_check(cuda.cuEventCreate(&queue->begin, CU_EVENT_DEFAULT), "cuEventCreate");
     if (!status)

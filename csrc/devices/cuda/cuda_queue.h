@@ -80,7 +80,9 @@ struct queue {
     struct gpu *gpu;
     CUstream stream; /* in use: its own, or a caller's */
     CUstream own;
-    CUevent begin, end, mark; /* mark: progress of the queue, for followers */
+    CUevent begin, end;
+    CUevent mark; /* progress of a queue, for those that wait for it */
+    CUevent seen; /* progress at the last question whether the GPU lags */
     struct staging staging[STAGING_BUFFERS];
     struct texture *textures;
     CUstreamCaptureMode mode; /* of the thread, before it switched to a captured stream */

@@ -64,8 +64,8 @@ bool cuda_lags(struct device *device) {
     if (cuda_enter(queue->gpu))
         return false;
     const CUstreamCaptureMode mode = cuda_relax(); /* another stream may be capturing */
-    const bool lags = cuda.cuEventQuery(queue->mark) == CUDA_ERROR_NOT_READY;
-    cuda.cuEventRecord(queue->mark, queue->stream);
+    const bool lags = cuda.cuEventQuery(queue->seen) == CUDA_ERROR_NOT_READY;
+    cuda.cuEventRecord(queue->seen, queue->stream); /* failed: the answer is one of before */
     cuda_undo_relax(mode);
     cuda_leave(queue->gpu, STATUS_OK);
     return lags;
