@@ -288,7 +288,7 @@ static double tail_of(const struct machine *machine, double blocks) {
     return (full + (rest > 0 ? greater(rest, least) : 0)) / blocks;
 }
 
-/* One column of b or a few, and rows of a that are adjacent. `blocks`: of a multiprocessor, for
+/* One column of b or a few, and rows of a that are adjacent. `aim`: blocks of a multiprocessor, for
  * slices. */
 static void try_columns(const struct machine *machine, const struct matmul_plan *given,
                         uint64_t named, double aim, struct matmul_way *best) {

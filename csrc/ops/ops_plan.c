@@ -39,9 +39,9 @@ enum status ops_plan(struct ops_queue *queue, const struct ops_choice *choice,
     return status;
 }
 
-/* --- calls that repeat: the host starts a graph in half of a kernel's time (TUNING.md H3, H5 to
- * H7). A call on few bytes that has repeated often enough gets one, and loses it after as many
- * other calls of its hash. */
+/* --- calls that repeat: the host starts a graph in a third to half of a kernel's time (TUNING.md
+ * H3, H5 to H7). A call on few bytes that has repeated often enough gets one, and loses it after as
+ * many other calls of its hash. */
 
 enum {
     PLACES = 8,

@@ -237,7 +237,7 @@ static uint64_t row_blocks(const struct ops_queue *queue, size_t item, unsigned 
 }
 
 /* Whether rows of wide elements that adjoin in memory are copied soon after each other, so that
- * they find shared sectors in L1 (TUNING.md T22). */
+ * they find shared sectors in L1. */
 static bool adjoin_soon(const struct axes *axes) {
     uint64_t between = 1;
     for (unsigned position = axes->count - 1; position-- > 0;) {
