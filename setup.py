@@ -225,14 +225,14 @@ def extension():
     headers = [
         f"-isystem{folder}" for folder in (numpy.get_include(), sysconfig.get_path("include"))
     ]
-    # -g1: Python's own -g costs a fifth of the compile time of a file of SIMD vectors.
+    # -g0: Python's own -g costs a fifth of the compile time; GPUOPT_CFLAGS="-g" brings it back.
     return Extension(
         "gpuopt._core",
         sources=sorted(str(path) for path in SOURCES.rglob("*.c")),
         depends=sorted(str(path) for path in SOURCES.rglob("*") if path.suffix in HEADERS),
         define_macros=macros,
         extra_compile_args=[
-            "-std=c11", "-O3", "-g1", "-MMD", "-fvisibility=hidden", "-fopenmp",
+            "-std=c11", "-O3", "-g0", "-MMD", "-fvisibility=hidden", "-fopenmp",
             "-ffp-contract=off", "-Wall", "-Wextra", "-Wpedantic", *headers, *extra,
         ],
         extra_link_args=["-fopenmp", *extra],
