@@ -29,7 +29,7 @@ HEADERS = {".h", ".def", ".cu", ".cuh"}
 # gcc's -O3 also interchanges loops, which makes columns of rows, and makes versions of each loop:
 # a tenth more time and code, and nothing runs faster.
 GCC_OPTIMIZATION = ["-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "-fpeel-loops"]
-# The simulator's files: a twentieth less time, and it runs as fast; the CPU's stencils lose a tenth.
+# For the simulator, a twentieth less time to compile; it runs as fast. Stencils of the CPU do not.
 GCC_UNSCHEDULED = ["-fno-schedule-insns2"]
 LIMITED_API = not sysconfig.get_config_var("Py_GIL_DISABLED")
 

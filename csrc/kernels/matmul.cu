@@ -80,7 +80,7 @@ RUNG(12, "patches", "matmul_12",
      "NVIDIA, CUTLASS: efficient GEMM in CUDA, split-K and sliced-K", 128, 256, 128, 64,
      RUNG_BLOCK_IS_TEMPLATE | RUNG_OVERLAPS | RUNG_ANY_DTYPE, 0)
 RUNG(13, "dots", "matmul_13",
-     "no shared memory: threads divide k of one output, or warps the rows of a matrix times a vector",
+     "no shared memory: threads divide k of one output or take rows of narrow ones; warps take rows times a vector",
      "NVIDIA, cuBLAS: gemv", 256, 256, 256, 0, RUNG_OVERLAPS | RUNG_ANY_DTYPE, 0)
 // clang-format on
 #else
