@@ -9,6 +9,7 @@ from statistics import median
 
 import numpy as np
 import pytest
+from conftest import needs_newer_ptx
 
 import gpuopt
 from gpuopt import _core
@@ -238,6 +239,7 @@ def test_one_atomic_a_block_is_no_contention():
     assert found.seconds > 0 and found.note == ""
 
 
+@needs_newer_ptx
 def test_bulk_copies_count_each_sector_once_and_are_waited_for():
     """Rung 12 copies its input in bulk; its warps wait for an mbarrier in a loop."""
     x = np.ones(1 << 20, np.float32)

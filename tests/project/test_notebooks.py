@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from conftest import needs_newer_ptx
 
 import gpuopt
 
@@ -57,6 +58,7 @@ def numbers(data):
     return set(NUMBER.findall(" ".join([shown, *(text for _, text in about[:2])])))
 
 
+@needs_newer_ptx
 @each_notebook
 def test_stored_outputs_are_those_of_a_new_run(name):
     """Compare numbers and kinds of pictures.
