@@ -133,7 +133,8 @@ def axis_kernel(op: str, items: np.dtype, result: np.dtype, n: int) -> AxisKerne
             key, wide = 0 if items.kind == "u" else -1, "float64"
         return AxisKernel(op, signed, wide, stored, key, 0, finish, divisor)
     plain = "float" + str(4 * items.itemsize) if items.kind == "c" else plain
-    return AxisKernel(op, plain, "float64", stored, -1, 0, finish, divisor)
+    key = 0 if items.itemsize == 2 else -1  # the sum of nothing
+    return AxisKernel(op, plain, "float64", stored, key, 0, finish, divisor)
 
 
 # --- layouts

@@ -95,7 +95,10 @@ def _conversion(given: np.dtype, wanted: np.dtype) -> AxisKernel:
         )
     if to == "b":
         return axis_kernel("any", given, wanted, 1)
-    work = axis_kernel("sum", given, wanted, 1)
+    wide = kind == "f" and given.itemsize > 2
+    work = axis_kernel("prod" if wide else "sum", given, wanted, 1)  # a sum is 0.0, not -0.0
+    if kind == "f" and not wide:
+        return replace(work, key=1 << 15)  # but if it starts there
     if kind in "iu" and to == "f" and given.itemsize == 8:
         work = replace(work, accumulator="float64", key=0 if kind == "u" else -1)
     return work

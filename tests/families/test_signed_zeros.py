@@ -108,6 +108,20 @@ def test_initial_of_a_product_is_rounded_like_the_elements(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [*FLOATS, "bfloat16"])
+def test_zeros_of_products_keep_their_sign_in_any_dtype(device, dtype, rng):
+    """Elements that are converted first keep it, too."""
+    small = pytest.importorskip("ml_dtypes").bfloat16 if dtype == "bfloat16" else dtype
+    places = [lambda x: x] + [lambda x: gpuopt.asarray(x, device)] * (device != "cpu")
+    for shape, axis in [((9,), None), ((70, 2), 0), ((70, 2), 1), ((3, 5, 67), (0, 2))]:
+        x = rng.choice([-0.0, -1.0, 1.0], shape, p=(0.1, 0.4, 0.5)).astype(small)
+        for wanted, place in itertools.product((*FLOATS, None), places):
+            got = gpuopt.reduce(place(x), "prod", axis=axis, dtype=wanted, device=device)
+            got = got.get() if hasattr(got, "get") else got
+            assert_same_numbers(np.asarray(got, "f8"), np.multiply.reduce(x.astype("f8"), axis))
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_initial_of_nothing_is_the_result(device):
     for dtype, initial in (("?", -0.0), ("f4", -0.0), ("i4", 5), ("f8", np.float32(2.5))):
         x = np.zeros((0, 3), dtype)

@@ -80,7 +80,14 @@ struct total : of_kind<Op, In, Kind> {
     __device__ bool multiplies() const {
         return sizeof(In) > (FRACTIONS ? 2 : 4) && this->is(AXIS_PRODUCTS);
     }
-    __device__ Acc identity() const { return this->multiplies(); }
+    // Sums of 16-bit floats have the key as their first element: 0, or -0.0 to convert elements.
+    static constexpr bool KEYED = FRACTIONS && sizeof(In) == 2;
+    __device__ Acc identity() const {
+        if constexpr (KEYED)
+            return __hiloint2double(int32(this->s.key) << 16, 0);
+        else
+            return this->multiplies();
+    }
     __device__ Acc apply(Acc a, Acc b) const {
         using Wrapping = typename chosen<FRACTIONS, Acc, uint64>::type;
         return Acc(multiplies() ? Wrapping(a) * Wrapping(b) : Wrapping(a) + Wrapping(b));
@@ -88,7 +95,9 @@ struct total : of_kind<Op, In, Kind> {
     __device__ Raw raw(Acc a) const { return a; }
     __device__ Acc again(Raw raw) const { return raw; }
     __device__ In neutral() const {
-        if constexpr (sizeof(In) == 8 && FRACTIONS)
+        if constexpr (KEYED)
+            return In(this->s.key);
+        else if constexpr (sizeof(In) == 8 && FRACTIONS)
             return __double_as_longlong(identity());
         else
             return In(identity());
