@@ -354,19 +354,21 @@ static void mesh_block(const struct blocks *blocks, const struct submatrix *bloc
 static void fold_columns(struct blocks *blocks, struct transpose_plan *folded) {
     const struct transpose_plan *plan = blocks->call.plan;
     const uint64_t size = blocks->turner->mover.size;
+    unsigned k = 0;
     blocks->fold = plan->columns;
     blocks->fold_step = 0;
-    if (!plan->grid_axes || plan->item_step != 1 || plan->axes[0].in != plan->columns ||
-        plan->columns * size >= TALL || plan->columns * plan->axes[0].extent * size < PATCH_SIDE ||
-        plan->rows < FEW_BYTE_ROWS || size == PATCH_SIDE)
+    while (k < plan->grid_axes && plan->axes[k].in != plan->columns)
+        k++;
+    if (k == plan->grid_axes || plan->item_step != 1 || plan->columns * size >= PATCH_SIDE ||
+        plan->columns * plan->axes[k].extent * size < PATCH_SIDE || plan->rows < FEW_BYTE_ROWS)
         return;
     *folded = *plan;
-    folded->columns *= plan->axes[0].extent;
+    folded->columns *= plan->axes[k].extent;
     folded->grid_axes--;
-    memmove(folded->axes, folded->axes + 1, folded->grid_axes * sizeof *folded->axes);
-    blocks->fold_step = plan->axes[0].out;
+    memmove(folded->axes + k, folded->axes + k + 1, (folded->grid_axes - k) * sizeof *folded->axes);
+    blocks->fold_step = plan->axes[k].out;
     blocks->call.plan = folded;
-    blocks->call.matrices /= plan->axes[0].extent;
+    blocks->call.matrices /= plan->axes[k].extent;
 }
 
 /* Turns a tile into the buffer by whole patches, where it has room for one: missing rows are padded
