@@ -17,6 +17,8 @@
  *   FINAL(value)        the value of a run, which has a slow element or is short; it may use `key`
  *   ROW_SHORT           elements of a row that is processed as columns, at most
  *   FIRST_ALONE         a first element need not be combined with the identity
+ *   ADDED(tile, in, columns, rows, first, stride)  adds rows to the first columns of a tile, faster
+ *                       than the template does, or makes it of them; returns how many columns
  *   OWN_TILE            tile_<NAME>() is defined before the include
  *   QUICK(a, b)         for operations where an element may count twice: COMBINE, except where an
  *   EITHER_SLOW(x, y)   element is slow: a run that has one is reduced again by COMBINE;
@@ -31,6 +33,9 @@
 #endif
 #ifndef FIRST_ALONE
 #define FIRST_ALONE false
+#endif
+#ifndef ADDED
+#define ADDED(tile, in, columns, rows, first, stride) 0
 #endif
 #ifndef STAYS
 #define STAYS(value) false
@@ -199,7 +204,7 @@ CPU_INLINE void OF(add_some)(NARROW *restrict tile, const ITEM *in, uint64_t col
         end = least(i + step, columns);
         if (ahead)
             axis_prefetch(in + i, rows, stride * (int64_t)sizeof(ITEM), ahead);
-        for (uint64_t k = i; k < end; k++) {
+        for (uint64_t k = i + ADDED(tile + i, in + i, end - i, rows, first, stride); k < end; k++) {
             NARROW next = LOAD(in[k]), all = next;
             if (!first || !FIRST_ALONE) {
                 all = IDENTITY;
@@ -298,13 +303,14 @@ CPU_ISAS(ISA_FUNCTIONS, NAME)
 
 static void OF(nothing)(void *value) { *(VALUE *)value = IDENTITY; }
 
-static void OF(apply)(void *a, const void *b, uint64_t count, int64_t mask) {
-    VALUE *left = a;
-    const VALUE *right = b;
+static void OF(apply)(void *to, const void *from, uint64_t count, int64_t mask) {
+    VALUE *restrict left = to;
+    const VALUE *restrict right = from;
     (void)mask;
-    for (; count > 0; count--, left++, right++)
-        if (!STAYS(*left))
-            *left = STAYS(*right) ? *right : APPLY(*left, *right);
+    for (uint64_t i = 0; i < count; i++) { /* without branches: gcc vectorizes it */
+        const VALUE a = left[i], b = right[i], both = APPLY(a, b), other = STAYS(b) ? b : both;
+        left[i] = STAYS(a) ? a : other;
+    }
 }
 
 const struct axis_core OF(axis) = {
@@ -327,6 +333,7 @@ const struct axis_core OF(axis) = {
 #undef MANY
 #undef ANY_ORDER
 #undef FIRST_ALONE
+#undef ADDED
 #undef STAYS
 #undef FINAL
 #undef SETTLED

@@ -58,7 +58,7 @@ enum {
     ROOM_MOST = 1 << 22,  /* bytes of partial results that stay allocated */
     AHEAD = 8192,         /* bytes that columns are prefetched ahead, */
     PREFETCHED = 1 << 24, /* and of an array from which on it pays off (TUNING.md C32), */
-    ONE_STREAM = 1 << 25, /* or tiles are wide and adjacent rows are added one by one (C41), */
+    ONE_STREAM = 3 << 23, /* or tiles are wide and adjacent rows are added one by one (C41), */
     ROW_LEAST = 512,      /* if each has as many */
     FEW_ROWS = 4,         /* fewer lose by wide tiles */
 };
