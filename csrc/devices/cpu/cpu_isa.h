@@ -12,7 +12,6 @@
  * has it, ...), the narrowest first; further arguments are passed on. CPU_ISAS_TO_32: those of
  * vectors up to 32 bytes. */
 #if defined(__x86_64__)
-#include <immintrin.h>
 #ifdef __clang__
 #define CPU_WHOLE_VECTORS
 #else

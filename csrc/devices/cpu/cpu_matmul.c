@@ -34,6 +34,9 @@ RUNG(-1, "simd", "cpu_matmul_simd",
 
 #include <stdlib.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 enum {
     ROWS = 4,             /* of c at a time, openmp */

@@ -5,6 +5,10 @@
 
 #include "cpu_isa.h"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 enum {
     PATCH_SIDE = 16,  /* bytes of an input row in a vector register */
     WIDE = HOST_LINE, /* bytes of an input row in a tile: every line is read once */

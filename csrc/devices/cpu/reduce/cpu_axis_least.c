@@ -7,6 +7,9 @@
 #include "cpu_keyed.h"
 
 #include <string.h>
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
 
 #define COMBINE(a, b) APPLY(a, b)
 #define ROW_LEAF LONG_LEAF
