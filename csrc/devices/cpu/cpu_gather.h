@@ -238,9 +238,9 @@ static inline void gather_rows(char *to, const char *from, const struct device_a
         copy_run(to, from, bytes);
 }
 
-/* Copies a box's elements from `index` on to contiguous memory: long last axes run by run, shorter
- * ones by rows along the axis before (TUNING.md C19), others by each element's address, SHORT at a
- * time. */
+/* Copies a box's elements from `index` on to contiguous memory: whole rows along the axis before
+ * the last (TUNING.md C19), parts of long rows, others by each element's address, SHORT at a time.
+ */
 static inline void gather_box(char *to, const struct device_box *box, size_t size, uint64_t index,
                               uint64_t count) {
     enum { LONG = 64, SHORT = 512 };
@@ -253,15 +253,15 @@ static inline void gather_box(char *to, const struct device_box *box, size_t siz
         const uint64_t rows = at ? 0 : min_u64(left / last, before - row);
         axes_at(axes, index + done, 1, offsets);
         const char *from = (const char *)box->first + offsets[0] * (int64_t)size;
-        if (last >= LONG) {
+        if (rows * last >= LONG) {
+            next = rows * last;
+            gather_rows(to + done * size, from, axes, size, rows);
+        } else if (last >= LONG) {
             next = min_u64(last - at, left);
             if (axes->steps[0] == 1)
                 memcpy(to + done * size, from, next * size);
             else
                 gather(to + done * size, from, size, 1, next, 0, axes->steps[0]);
-        } else if (rows * last >= LONG) {
-            next = rows * last;
-            gather_rows(to + done * size, from, axes, size, rows);
         } else {
             next = min_u64(left, last * before < LONG ? SHORT : at ? last - at : last);
             axes_at(axes, index + done, next, offsets);

@@ -331,9 +331,8 @@ static void part_task(const struct job *job, uint64_t row, uint64_t rows, uint64
     part.copies = functions->convert ||
                   (part.columns > 1 ? gathers_columns(&part) : part.stride != (int64_t)part.kept);
     part.columns_ahead = part.copies ? 0 : job->columns_ahead;
-    part.packs = functions->core->has_index && part.columns > 1 && !part.copies &&
-                 part.stride > (int64_t)part.columns &&
-                 part.columns * functions->item_size <= FOLDED_BYTES / 2;
+    part.packs = part.columns > 1 && !part.copies && part.stride > (int64_t)part.columns &&
+                 part.columns * functions->item_size <= CPU_LINE;
     if (job->settled && atomic_load_explicit(job->settled, memory_order_relaxed) < order) {
         functions->core->nothing(values);
     } else if (whole_part(functions, &part, (char *)values) && job->settled) {
