@@ -78,8 +78,10 @@ struct transpose_plan {
     /* In shared memory, all in bytes: the tables, followed by the tile. Along the output's
      * innermost axis `pad` bytes follow each 16 bytes of elements; if that axis is not in the
      * load's runs, the offsets of runs have `run_pad`. The load's runs have `wrap_pad` more bytes
-     * every 2^32 / `wrap_magic`; with `puts_vectors` all their vectors lie at vectors. */
+     * every 2^32 / `wrap_magic`; with `puts_vectors` all their vectors lie at vectors. A warp's
+     * lanes store `streams` streams, each of `stream_lanes` adjacent vectors. */
     uint32_t table_bytes, tile_bytes, pad, run_pad, wrap_pad, wrap_magic, puts_vectors;
+    uint32_t streams, stream_lanes;
     /* Offset of element i of a store's run: i * `item_step`, and `item_jump` more for each
      * `item_extent`, which is 2^32 / `item_magic`. Or `in_segments` of `item_extent`, none of which
      * ends within a vector if `segments_whole`: each segment lies `item_jump` after the previous

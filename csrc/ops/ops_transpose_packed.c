@@ -12,7 +12,7 @@ enum {
 
     /* bounds of the search for a layout without bank conflicts */
     GATHERED_AXES = 8,
-    GATHERED_WARPS = 2,
+    GATHERED_WARPS = 4,
     GATHERED_LANES = GATHERED_WARPS * 32,
 };
 
@@ -173,12 +173,13 @@ static struct extents count(struct packing *packing, bool output, const bool *ha
  * it is 0. */
 static uint32_t magic(uint64_t n) { return (uint32_t)((((uint64_t)1 << 32) + n - 1) / n); }
 
-/* Whether lanes need pads to avoid bank conflicts: lanes that gather adjacent vectors of the output
- * are a vector's elements apart on its innermost axis. With further axes, pads must follow each
- * vector's elements of the innermost axis and nothing else. */
-static bool needs_pads(const struct packing *packing, unsigned inner) {
+/* Pads against bank conflicts: lanes that gather adjacent vectors of the output are a vector's
+ * elements apart on its innermost axis. With further axes, pads must follow each vector's elements
+ * of the innermost axis and nothing else; a search may add pads that a table of a period has. */
+enum pads_use { PADS_NONE, PADS_ALWAYS, PADS_TRIED };
+static enum pads_use use_pads(const struct packing *packing, unsigned inner) {
     const uint64_t items = VECTOR / packing->axes->item, chunk = packing->chunk[inner];
-    const bool whole = chunk % items == 0;
+    const bool whole = chunk % items == 0, load = packing->load.has[inner];
     unsigned others = 0;
     bool wraps = true; /* gaps of the load's runs leave the other axes at multiples of the pads' */
     for (unsigned k = 0; k < packing->axes->count; k++) {
@@ -186,11 +187,14 @@ static bool needs_pads(const struct packing *packing, unsigned inner) {
         wraps &= k >= inner || !packing->load.has[k] ||
                  packing->axes->in[k] % (packing->axes->in[inner] * items) == 0;
     }
-    if (items == 1 || chunk <= items || (packing->load.has[inner] && !wraps))
-        return false;
-    if (!others)
-        return true;
-    return whole && (packing->load.has[inner] || chunk > fixed(few_vectors) * items);
+    if (items == 1 || chunk <= items || (load && !wraps))
+        return PADS_NONE;
+    if (!others || (whole && (load || chunk > fixed(few_vectors) * items)))
+        return PADS_ALWAYS;
+    return packing->searches && others == 1 && !whole && !load && chunk <= fixed(period_most) &&
+                   packing->axes->item < WORD
+               ? PADS_TRIED
+               : PADS_NONE;
 }
 
 /* Chooses how runs are loaded and stored, and the number of threads: aligned wide elements get
@@ -215,7 +219,7 @@ static void choose_loads(struct packing *packing) {
     plan->loads = TRANSPOSE_LOADS_AROUND;
     if (in % VECTOR == 0)
         plan->loads = TRANSPOSE_LOADS_VECTORS;
-    else if (packing->load.has[inner] && needs_pads(packing, inner))
+    else if (packing->load.has[inner] && use_pads(packing, inner) == PADS_ALWAYS)
         plan->loads = TRANSPOSE_LOADS_CUT;
     const uint64_t before = plan->loads == TRANSPOSE_LOADS_AROUND ? items - 1 : 0;
     plan->load_magic = magic(ceil_div(plan->load_run_most + before, items));
@@ -331,6 +335,8 @@ static bool find_gathered(const struct packing *packing, struct gathered *gather
     const uint32_t vectors = plan->run_most < items ? 1 : plan->run_most / items;
     const unsigned inner = axes->output[axes->count - 1];
     const unsigned lanes = BANKS / (axes->item < WORD ? WORD : (unsigned)axes->item);
+    const uint32_t adjacent = lanes / plan->streams;
+    const uint32_t share = (uint32_t)ceil_div(vectors * plan->runs_most, plan->streams);
     unsigned involved = 0;
     for (unsigned axis = 0; axis < axes->count; axis++)
         involved += packing->load.has[axis] || packing->store.has[axis];
@@ -339,14 +345,16 @@ static bool find_gathered(const struct packing *packing, struct gathered *gather
     if (involved > GATHERED_AXES)
         return false;
     for (unsigned lane = 0; lane < gathered->lanes; lane++) {
-        const uint32_t vector = lane % lanes + lane / lanes * WARPS_APART;
+        const uint32_t vector =
+            lane % adjacent + lane % lanes / adjacent * share + lane / lanes * WARPS_APART;
         uint32_t run = vector / vectors, to = (uint32_t)(packing->arrays[1] / axes->item);
         unsigned k = 0;
         for (unsigned axis = axes->count; axis-- > 0;)
             if (packing->load.has[axis] && !packing->store.has[axis])
                 to += take_index(packing, gathered, axis, k++, lane, &run) *
                       (uint32_t)axes->out[axis];
-        uint32_t item = vector % vectors * items + (0 - to) % items;
+        uint32_t item =
+            vector % vectors * items + (0 - to) % items + lane / lanes * items / GATHERED_WARPS;
         for (unsigned position = axes->count; position-- > 0;) {
             const unsigned axis = axes->output[position];
             if (!packing->store.has[axis])
@@ -388,54 +396,97 @@ static unsigned bank_conflicts(const struct packing *packing, const struct gathe
 }
 
 /* Wavefronts of shared memory for a vector that is loaded and gathered, with this layout. */
-static unsigned wavefronts(const struct packing *packing, const struct gathered *gathered) {
+static unsigned wavefronts(const struct packing *packing, const struct gathered *gathered,
+                           bool tried) {
     const unsigned item = (unsigned)packing->axes->item, words = VECTOR / max_u64(item, WORD);
     const bool whole =
         packing->plan->puts_vectors || packing->plan->loads == TRANSPOSE_LOADS_AROUND;
-    return bank_conflicts(packing, gathered) * (VECTOR / item) / GATHERED_WARPS +
+    const unsigned pairs = tried && packing->plan->pad ? VECTOR / item : 0;
+    return bank_conflicts(packing, gathered) * (VECTOR / item) / GATHERED_WARPS + pairs +
            (whole ? VECTOR / WORD : words * VECTOR / WORD);
 }
 
-/* Lays out the axes; for large arrays it searches for pads with few bank conflicts (TUNING.md T10,
- * T20). */
-static void choose_pads(struct packing *packing) {
-    const struct axes *axes = packing->axes;
-    const unsigned inner = axes->output[axes->count - 1];
-    const bool around = packing->plan->loads == TRANSPOSE_LOADS_AROUND;
-    const bool runs = packing->plan->load_runs_most > 1, pads = needs_pads(packing, inner);
-    const bool skews = !around && !pads && !packing->load.has[inner] &&
-                       skewed_axis(packing) < axes->count &&
-                       packing->chunk[inner] <= VECTOR / axes->item;
-    const uint64_t word = max_u64(axes->item, WORD), unit = around ? VECTOR : word;
-    struct pads best = {.pad = pads && !around ? unit : 0};
+/* A search for few bank conflicts: how pads are used, and the layouts to try. */
+struct layout_search {
+    enum pads_use use;
+    bool skews, runs, around;
+    unsigned layouts;
+};
+
+/* Pads number `k` of a search. */
+static struct pads pads_of(const struct packing *packing, const struct layout_search *search,
+                           unsigned k) {
+    const bool tried = search->use == PADS_TRIED, pads = search->use != PADS_NONE;
+    if (search->around)
+        return (struct pads){.pad = pads ? k % 2 * VECTOR : 0, .more = (pads ? k / 2 : k) * VECTOR};
+    const bool vectors = tried ? k / 2 % 2 == 0 : !pads && k % 2 == 0;
+    const uint64_t of = vectors ? VECTOR : max_u64(packing->axes->item, WORD);
+    const unsigned before = tried ? 4 : pads ? 1 : search->skews ? 6 : 2;
+    struct pads now = {.vectors = vectors, .skew = search->skews ? k % 3 * of : 0};
+    if (pads)
+        now.pad = (tried ? k % 2 : search->runs ? 1 : 1 + k) * of;
+    if (search->runs)
+        now.more = 2 * (k / before) * of;
+    return now;
+}
+
+/* Searches for pads, and streams of narrow elements, which cost parts of sectors; `best` remains if
+ * nothing was searched. */
+static void search_layouts(struct packing *packing, const struct layout_search *search,
+                           struct pads *best) {
+    struct transpose_plan *plan = packing->plan;
+    const unsigned items = (unsigned)(VECTOR / packing->axes->item);
+    const unsigned least = items + VECTOR / WORD; /* wavefronts, without conflicts */
+    const bool streams = packing->axes->item < WORD && plan->run_most >= items;
+    const unsigned most = streams ? fixed(streams) : 1;
+    unsigned fewest = ~0u, found_streams = 1, cost = 0;
+    struct pads found_pads = *best;
     struct gathered gathered;
-    unsigned fewest = ~0u;
-    const unsigned least =
-        (unsigned)(VECTOR / axes->item) + VECTOR / WORD; /* wavefronts, without conflicts */
-    lay_out(packing, best);
-    /* Lanes that gather adjacent vectors are then an odd number of vectors apart. */
-    if (around && pads && packing->step[inner] * (VECTOR / axes->item) / VECTOR % 2 == 0)
-        best.pad = VECTOR;
-    if (packing->searches && (pads || runs) && find_gathered(packing, &gathered))
-        for (unsigned k = 0; k < fixed(layouts) * (skews ? 3 : 1) && fewest > least; k++) {
-            struct pads now = {0};
-            if (around) {
-                now.pad = pads ? k % 2 * unit : 0;
-                now.more = (pads ? k / 2 : k) * unit;
-            } else {
-                now.vectors = !pads && k % 2 == 0;
-                const uint64_t of = now.vectors ? VECTOR : unit;
-                now.pad = pads ? (runs ? 1 : 1 + k) * unit : 0;
-                now.skew = skews ? k % 3 * of : 0;
-                now.more = runs ? 2 * (pads ? k : skews ? k / 6 : k / 2) * of : 0;
-            }
+    for (plan->streams = 1; plan->streams <= most && most + search->layouts > 2;
+         plan->streams *= 2, cost += fixed(stream_cost)) {
+        if (!find_gathered(packing, &gathered))
+            break;
+        for (unsigned k = 0; k < search->layouts && fewest > least; k++) {
+            const struct pads now = search->layouts > 1 ? pads_of(packing, search, k) : *best;
             lay_out(packing, now);
-            const unsigned found = wavefronts(packing, &gathered);
+            const unsigned found = wavefronts(packing, &gathered, search->use == PADS_TRIED) + cost;
             if (found < fewest) {
                 fewest = found;
-                best = now;
+                found_pads = now;
+                found_streams = plan->streams;
             }
         }
+    }
+    *best = found_pads;
+    plan->streams = found_streams;
+    plan->stream_lanes = 32 / found_streams;
+}
+
+/* Lays out the axes; for large arrays it searches for a layout with few bank conflicts (TUNING.md
+ * T10, T20, T42). */
+static void choose_pads(struct packing *packing) {
+    const struct axes *axes = packing->axes;
+    struct transpose_plan *plan = packing->plan;
+    const unsigned inner = axes->output[axes->count - 1];
+    struct layout_search search = {.use = use_pads(packing, inner),
+                                   .runs = plan->load_runs_most > 1,
+                                   .around = plan->loads == TRANSPOSE_LOADS_AROUND,
+                                   .layouts = 1};
+    const bool always = search.use == PADS_ALWAYS;
+    search.skews = !search.around && search.use == PADS_NONE && !packing->load.has[inner] &&
+                   skewed_axis(packing) < axes->count &&
+                   packing->chunk[inner] <= VECTOR / axes->item;
+    if (search.use != PADS_NONE || search.runs)
+        search.layouts = fixed(layouts) * (search.skews ? 3 : search.use == PADS_TRIED ? 2 : 1);
+    struct pads best = {.pad = always && !search.around ? max_u64(axes->item, WORD) : 0};
+    plan->streams = 1;
+    plan->stream_lanes = 32;
+    lay_out(packing, best);
+    /* Lanes that gather adjacent vectors are then an odd number of vectors apart. */
+    if (search.around && always && packing->step[inner] * (VECTOR / axes->item) / VECTOR % 2 == 0)
+        best.pad = VECTOR;
+    if (packing->searches)
+        search_layouts(packing, &search, &best);
     lay_out(packing, best);
 }
 

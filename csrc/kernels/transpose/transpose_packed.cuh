@@ -9,21 +9,24 @@
 
 namespace transpose {
 
-// Iterates over parts of runs, `parts` a run, `blockDim.x` at a time, without division.
+// Iterates over parts of runs, `parts` a run, from the first on, `step` at a time, without
+// division.
 struct run_walk {
     unsigned parts, run, part, run_step, part_step;
 
     // `magic`: ceil(2^32 / parts); 0: divide.
-    __device__ run_walk(unsigned parts, unsigned magic) : parts(parts) {
+    __device__ run_walk(unsigned parts, unsigned magic, unsigned first = threadIdx.x,
+                        unsigned step = blockDim.x)
+        : parts(parts) {
         if (magic) {
-            run = __umulhi(threadIdx.x, magic);
-            run_step = __umulhi(blockDim.x, magic);
+            run = __umulhi(first, magic);
+            run_step = __umulhi(step, magic);
         } else {
-            run = threadIdx.x / parts;
-            run_step = blockDim.x / parts;
+            run = first / parts;
+            run_step = step / parts;
         }
-        part = threadIdx.x - run * parts;
-        part_step = blockDim.x - run_step * parts;
+        part = first - run * parts;
+        part_step = step - run_step * parts;
     }
     __device__ void next() {
         run += run_step;
@@ -193,8 +196,9 @@ template <unsigned Loads, class T> struct vector_source {
     }
 };
 
-// Loads elements of a word, or of two, into the tile asynchronously: this needs fewer registers, so
-// that more blocks load at a time (TUNING.md T24).
+// Loads the input into the tile asynchronously: this needs fewer registers and instructions, so
+// that more blocks load at a time (TUNING.md T24, T42). Elements of 16 bytes, and words of narrow
+// ones, pass through registers.
 template <unsigned Loads, class T>
 __device__ void load_packed_async(const T *in, const transpose_plan &plan,
                                   const packed_tables &tables, const packed_tile &part) {
@@ -202,32 +206,43 @@ __device__ void load_packed_async(const T *in, const transpose_plan &plan,
     constexpr bool AROUND = Loads == TRANSPOSE_LOADS_AROUND;
     const T *tile = in + part.in, *end = in + plan.reach;
     const auto after_vector = [](const T *at) {
-        return static_cast<unsigned>(reinterpret_cast<uint64>(at)) % 16 / unsigned(sizeof(T));
+        return static_cast<unsigned>(reinterpret_cast<uint64>(at)) % 16;
     };
-    const bool vectors =
-        AROUND || (Loads == TRANSPOSE_LOADS_VECTORS && sizeof(T) == 4 && plan.puts_vectors);
+    const bool vectors = AROUND || sizeof(T) < 4 ||
+                         (Loads == TRANSPOSE_LOADS_VECTORS && sizeof(T) == 4 && plan.puts_vectors);
+    const unsigned bytes = part.load_run * unsigned(sizeof(T)), shift = after_vector(tile);
+    const uint64 last = static_cast<uint64>(plan.reach - ITEMS) * sizeof(T); // vector's first byte
     run_walk walk((part.load_run + (AROUND ? 2 * ITEMS - 2 : ITEMS - 1)) / ITEMS,
                   part.load_run == plan.load_run_most ? plan.load_magic : 0);
-    const unsigned parts = walk.parts * part.load_runs;
 #pragma unroll 1
-    for (unsigned i = threadIdx.x; i < parts; i += blockDim.x, walk.next()) {
+    for (unsigned i = threadIdx.x; i < walk.parts * part.load_runs; i += blockDim.x, walk.next()) {
         const T *from = tile + tables.from[walk.run];
-        const unsigned offset = walk.part * 16, before = AROUND ? after_vector(from) : 0;
-        char *to = tables.tile + tables.base[walk.run] + offset +
-                   __umulhi(offset, plan.wrap_magic) * plan.wrap_pad;
+        const unsigned offset = walk.part * 16;
+        unsigned to = tables.base[walk.run] + offset;
         if (AROUND) {
-            if (walk.part * ITEMS >= before + part.load_run)
+            const unsigned before = after_vector(from);
+            if (offset >= before + bytes)
                 continue;
-            to += static_cast<int>(after_vector(tile) - before) * static_cast<int>(sizeof(T));
+            to += shift - before;
+            from -= before / sizeof(T);
+        } else {
+            to += __umulhi(offset, plan.wrap_magic) * plan.wrap_pad;
         }
-        from += static_cast<int>(walk.part * ITEMS - before);
-        if (vectors && (!AROUND || from >= in) && from + ITEMS <= end)
-            copy_async(reinterpret_cast<uint4 *>(to), reinterpret_cast<const uint4 *>(from));
+        from = reinterpret_cast<const T *>(reinterpret_cast<const char *>(from) + offset);
+        const uint64 at = reinterpret_cast<uint64>(from) - reinterpret_cast<uint64>(in);
+        if (vectors && plan.reach >= ITEMS && at <= last)
+            copy_async(reinterpret_cast<uint4 *>(tables.tile + to),
+                       reinterpret_cast<const uint4 *>(from));
         else
 #pragma unroll
             for (unsigned j = 0; j < ITEMS; j++) // the input may begin or end here
-                if (from + j >= in && from + j < end)
-                    copy_async(reinterpret_cast<T *>(to) + j, from + j);
+                if (from + j >= in && from + j < end) {
+                    T *item = reinterpret_cast<T *>(tables.tile + to) + j;
+                    if constexpr (sizeof(T) < 4)
+                        *item = from[j];
+                    else
+                        copy_async(item, from + j);
+                }
     }
     wait_for_copies();
 }
@@ -236,10 +251,12 @@ __device__ void load_packed_async(const T *in, const transpose_plan &plan,
 template <unsigned Loads, class T>
 __device__ void load_packed(const T *in, const transpose_plan &plan, const packed_tables &tables,
                             const packed_tile &part) {
-    if constexpr (sizeof(T) == 4 || sizeof(T) == 8) {
-        load_packed_async<Loads>(in, plan, tables, part);
-        return;
-    }
+    constexpr bool MAYBE = sizeof(T) < 4 && Loads == TRANSPOSE_LOADS_VECTORS;
+    if constexpr (sizeof(T) <= 8 && (sizeof(T) >= 4 || Loads != TRANSPOSE_LOADS_CUT))
+        if (!MAYBE || plan.puts_vectors) {
+            load_packed_async<Loads>(in, plan, tables, part);
+            return;
+        }
     constexpr unsigned ITEMS = vec<T>::ITEMS, NOWHERE = ~0u;
     constexpr unsigned IN_FLIGHT = vector_source<Loads, T>::CUTS ? 2 : 4;
     // Number of elements before a run that may be loaded with it.
@@ -288,6 +305,53 @@ __device__ void load_packed(const T *in, const transpose_plan &plan, const packe
 // every 2, 3, 4 or 8; or in segments of at least a vector, which may end within one, or do not.
 enum packed_items { ITEMS_OF_PERIOD = 16, ITEMS_IN_SEGMENTS = 17, ITEMS_IN_WHOLE_SEGMENTS = 18 };
 
+// An element in shared memory, by its address there, of 32 bits.
+template <class T> __device__ T shared_item(unsigned at) {
+    T item;
+    if constexpr (sizeof(T) == 16)
+        asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(item.x), "=r"(item.y), "=r"(item.z), "=r"(item.w)
+                     : "r"(at));
+    else if constexpr (sizeof(T) == 8)
+        asm volatile("ld.shared.u64 %0, [%1];" : "=l"(item) : "r"(at));
+    else
+        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(item) : "r"(at));
+    return item;
+}
+template <unsigned Item> __device__ unsigned shared_part(unsigned at) {
+    unsigned item;
+    if constexpr (Item == 1)
+        asm volatile("ld.shared.u8 %0, [%1];" : "=r"(item) : "r"(at));
+    else
+        asm volatile("ld.shared.u16 %0, [%1];" : "=r"(item) : "r"(at));
+    return item;
+}
+
+// The vector of elements that lie at `at`(0), `at`(1) and so on.
+template <class T, class At> __device__ uint4 gather_items(At at) {
+    vec<T> gathered;
+    if constexpr (sizeof(T) >= 4) {
+#pragma unroll
+        for (unsigned j = 0; j < vec<T>::ITEMS; j++)
+            gathered.items[j] = shared_item<T>(at(j));
+    } else {
+        constexpr unsigned PARTS = 4 / sizeof(T);
+#pragma unroll
+        for (unsigned w = 0; w < 4; w++) {
+            unsigned parts[PARTS];
+#pragma unroll
+            for (unsigned i = 0; i < PARTS; i++)
+                parts[i] = shared_part<sizeof(T)>(at(w * PARTS + i));
+            if constexpr (PARTS == 4) {
+                parts[0] = __byte_perm(parts[0], parts[1], 0x0040);
+                parts[1] = __byte_perm(parts[2], parts[3], 0x0040);
+            }
+            gathered.words[w] = __byte_perm(parts[0], parts[1], 0x5410);
+        }
+    }
+    return gathered.all;
+}
+
 // Offset in the tile of element `item` of a run, from the run's first.
 template <unsigned How>
 __device__ unsigned item_offset(const transpose_plan &plan, const packed_tables &tables,
@@ -302,12 +366,11 @@ __device__ unsigned item_offset(const transpose_plan &plan, const packed_tables 
     return item * plan.item_step + before * plan.item_jump;
 }
 
-// The vector that begins at element `first` of a run.
+// The vector that begins at element `first` of a run, which is at `run` in shared memory.
 template <unsigned How, class T>
 __device__ uint4 gather_packed(const transpose_plan &plan, const packed_tables &tables,
-                               const char *run, unsigned first) {
+                               unsigned run, unsigned first) {
     constexpr unsigned ITEMS = vec<T>::ITEMS;
-    vec<T> gathered;
     if constexpr (How >= ITEMS_IN_SEGMENTS) {
         const unsigned segment = __umulhi(first, plan.item_magic);
         const unsigned within = first - segment * plan.item_extent;
@@ -317,36 +380,31 @@ __device__ uint4 gather_packed(const transpose_plan &plan, const packed_tables &
             here = tables.items[segment];
             next = How == ITEMS_IN_SEGMENTS ? tables.items[segment + 1] : 0;
         }
-        const char *from = run + (here + within * plan.item_step), *then = from;
-        if (How == ITEMS_IN_SEGMENTS)
-            then = run + next - left * plan.item_step;
-#pragma unroll
-        for (unsigned j = 0; j < ITEMS; j++)
-            gathered.items[j] = *reinterpret_cast<const T *>((j == 0 || j < left ? from : then) +
-                                                             j * plan.item_step);
+        const unsigned from = run + here + within * plan.item_step;
+        const unsigned then = run + next - left * plan.item_step;
+        return gather_items<T>([&](unsigned j) {
+            return (How == ITEMS_IN_WHOLE_SEGMENTS || j == 0 || j < left ? from : then) +
+                   j * plan.item_step;
+        });
     } else if constexpr (How == ITEMS_OF_PERIOD) {
         const unsigned before = __umulhi(first, plan.item_magic);
-        const unsigned *pairs = reinterpret_cast<const unsigned *>(tables.items) +
-                                packed_tables::pair_of(first - before * plan.item_extent);
-        const char *from = run + before * plan.item_jump;
+        const unsigned *from = reinterpret_cast<const unsigned *>(tables.items) +
+                               packed_tables::pair_of(first - before * plan.item_extent);
+        unsigned pairs[(ITEMS + 1) / 2];
+        const unsigned at = run + before * plan.item_jump; // below 64 KiB, as all of the tile is
 #pragma unroll
-        for (unsigned j = 0; j < ITEMS; j += 2) {
-            const unsigned pair = pairs[j];
-            gathered.items[j] = *reinterpret_cast<const T *>(from + pair % 65536);
-            if (ITEMS > 1)
-                gathered.items[j + 1] = *reinterpret_cast<const T *>(from + pair / 65536);
-        }
+        for (unsigned j = 0; j < ITEMS; j += 2)
+            pairs[j / 2] = from[j] + at * 65537;
+        return gather_items<T>(
+            [&](unsigned j) { return j % 2 ? pairs[j / 2] >> 16 : pairs[j / 2] & 65535; });
     } else {
-        const char *from[How];
+        unsigned from[How];
 #pragma unroll
         for (unsigned j = 0; j < How; j++)
             from[j] = run + item_offset<How>(plan, tables, first + j);
         const unsigned step = How * plan.item_step + plan.item_jump;
-#pragma unroll
-        for (unsigned j = 0; j < ITEMS; j++)
-            gathered.items[j] = *reinterpret_cast<const T *>(from[j % How] + j / How * step);
+        return gather_items<T>([&](unsigned j) { return from[j % How] + j / How * step; });
     }
-    return gathered.all;
 }
 
 // Stores the tile to the output: first the whole vectors of each run, then the rest of each run
@@ -361,17 +419,23 @@ __device__ void store_packed(T *out, const transpose_plan &plan, const packed_ta
                           : static_cast<unsigned>(0 - reinterpret_cast<uint64>(to)) % 16 /
                                 unsigned(sizeof(T));
     };
+    const unsigned tile = static_cast<unsigned>(__cvta_generic_to_shared(tables.tile)) + shift;
     out += part.out;
     if (vectors) {
-        const unsigned parts = vectors * part.runs;
-        run_walk walk(vectors, run == plan.run_most ? plan.store_magic : 0);
-        for (unsigned i = threadIdx.x; i < parts; i += blockDim.x, walk.next()) {
+        // A warp's lanes store `streams` streams, each of `lanes` adjacent vectors.
+        const unsigned lanes = plan.stream_lanes, stream = threadIdx.x % 32 * plan.streams / 32;
+        const unsigned parts = vectors * part.runs, share = (parts * lanes + 31) / 32;
+        const unsigned own = threadIdx.x / 32 * lanes + threadIdx.x % 32 - stream * lanes;
+        const unsigned begin = stream * share, end = least(begin + share, parts);
+        const unsigned step = blockDim.x * lanes / 32;
+        run_walk walk(vectors, run == plan.run_most ? plan.store_magic : 0, begin + own, step);
+        for (unsigned i = begin + own; i < end; i += step, walk.next()) {
             T *to = out + tables.to[walk.run];
             const unsigned first = before_vectors(to) + walk.part * ITEMS;
-            const char *from = tables.tile + (tables.slot[walk.run] + shift);
             if (first + ITEMS <= run)
-                store_vector(reinterpret_cast<uint4 *>(to + first),
-                             gather_packed<How, T>(plan, tables, from, first));
+                store_vector(
+                    reinterpret_cast<uint4 *>(to + first),
+                    gather_packed<How, T>(plan, tables, tile + tables.slot[walk.run], first));
         }
     }
     if (plan.stores_vectors && run % ITEMS == 0)
@@ -380,13 +444,14 @@ __device__ void store_packed(T *out, const transpose_plan &plan, const packed_ta
         const bool ends = i >= part.runs; // the tail of the run
         const unsigned index = ends ? i - part.runs : i;
         T *to = out + tables.to[index];
-        const char *from = tables.tile + (tables.slot[index] + shift);
+        const unsigned from = tile + tables.slot[index];
         const unsigned before = before_vectors(to), left = run - before;
         const unsigned items = ends ? left % ITEMS : before;
         if (!vectors) { // a vector may hold all of it
 #pragma unroll 1
             for (unsigned k = ends; k < run; k += 2)
-                to[k] = *reinterpret_cast<const T *>(from + item_offset<How>(plan, tables, k));
+                to[k] = *reinterpret_cast<const T *>(tables.tile + shift + tables.slot[index] +
+                                                     item_offset<How>(plan, tables, k));
         } else if (items) {
             uint4 found = gather_packed<How, T>(plan, tables, from, ends ? run - ITEMS : 0);
             if (ends)
