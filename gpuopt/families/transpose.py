@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}  # by element size
-COPIED = 8 << 20  # bytes up to which NumPy copies an array with gaps as fast as two passes
+COPIED = 8 << 20  # bytes up to which NumPy copies an array with gaps as fast
 SMALL = 1 << 14  # bytes up to which its call is faster than a kernel's
-GATHERED = 1024  # elements of a matrix with gaps that is transposed in one pass
 STRIDED_AXES = 42  # as in ops_transpose.c
 IN_PLACE = ("serial", "openmp", "simd")  # rungs that transpose square matrices in place
 
@@ -128,14 +127,6 @@ def _steps(a: np.ndarray, order: list[int], turned: list[int]) -> list[int] | No
     return steps[::-1] if steps and steps[0] < 1 << 32 else None
 
 
-def _gathers(shape: Sequence[int], order: Sequence[int], inner: int, a: np.ndarray) -> bool:
-    """Return whether one pass suits an array whose innermost axis in memory has gaps.
-
-    Its rows stay whole, or its matrices are small. Larger ones are copied without gaps first.
-    """
-    return order[-1] == inner or shape[-1] * a.shape[inner] <= GATHERED
-
-
 def _there(
     a: View, axes: Any, variant: Any, out: Any, block: Any, device: Any
 ) -> _core.Plan | None:
@@ -200,8 +191,6 @@ def _plan(a: Any, axes: Any, variant: Any, out: Any, block: Any, device: Any) ->
         )
     in_place = out is not None and not apart(out, a)
     steps = _steps(a, memory, turned) if direct and on_cpu and not in_place else None
-    if steps and steps[-1] != 1 and not _gathers(shape, order, memory[-1], a):
-        steps = None
     least = COPIED if steps and steps[-1] != 1 else SMALL  # NumPy copies small ones as fast
     if steps and a.nbytes > least and len(steps) <= STRIDED_AXES:
         extents = [a.shape[k] for k in memory]
