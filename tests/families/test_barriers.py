@@ -65,6 +65,8 @@ PLAN = np.dtype(
             "wrap_pad",
             "wrap_magic",
             "puts_vectors",
+            "streams",
+            "stream_lanes",
         )
     ]
     + [(name, "u4") for name in ("in_segments", "segments", "segments_whole", "period")]
@@ -97,6 +99,7 @@ def transpose(sides, tiles, shape, in_place=False, tile=None):
         ("loads", CUT_OUT), ("load_magic", -(-(2**32) // -(-columns // 4))),
         ("store_magic", -(-(2**32) // (rows // 4))),
         ("table_bytes", (51 + 12 * (rows + columns)) // 16 * 16), ("tile_bytes", rows * pitch),
+        ("streams", 1), ("stream_lanes", 32),
         ("in_segments", 1), ("segments_whole", 1), ("item_step", pitch), ("item_extent", rows),
         ("item_magic", -(-(2**32) // rows)),
     ):  # fmt: skip
