@@ -59,7 +59,7 @@ RUNG(8, "strided", "vector_8",
 #else
 
 #include "halves.cuh"
-#include "vector_plan.cuh"
+#include "vector/vector_tiles.cuh"
 
 template <> struct wrapping<int8_t> { using type = uint32_t; };
 template <> struct wrapping<int16_t> { using type = uint32_t; };
@@ -211,26 +211,12 @@ __device__ void vector_7(const T *x, const T *y, T *out, uint64 n, T a, uint64 v
         out[i] = Op::apply(a, single_x, single_y);
 }
 
-// A number from its bits.
-template <class T> __device__ T number_of(uint64 bits) {
-    union {
-        uint64 bits;
-        T number;
-    } found = {bits};
-    return found.number;
-}
-
 // Index is 32 bits wide for indices below 2^31, whose division is a multiplication.
 template <class Index> __device__ Index quotient(Index index, const vector_axis &axis) {
     return sizeof(Index) == 8
                ? index / static_cast<Index>(axis.extent)
                : (__umulhi(unsigned(index), axis.magic) + unsigned(index)) >> axis.shift;
 }
-
-// Offsets of an element of the result, in elements.
-struct position {
-    int64 x, y, out;
-};
 
 template <class Index> __device__ position position_of(const vector_plan &plan, Index index) {
     position found = {0, 0, 0};
@@ -568,7 +554,9 @@ template <class Op, class T>
 __device__ void vector_8(const T *x, const T *y, T *out, T a, const vector_plan &plan) {
     constexpr unsigned Items = sizeof(T) == 8 ? VECTOR_ITEMS / 2 : VECTOR_ITEMS;
     const uint64 first = static_cast<uint64>(blockIdx.x) * blockDim.x;
-    if (plan.is_grouped)
+    if (sizeof(T) >= VECTOR_TILED && (plan.turns_x | plan.turns_y))
+        combine_tile<Op>(x, y, out, a, plan);
+    else if (plan.is_grouped)
         combine_groups<Op>(x, y, out, a, plan);
     else if (plan.is_long)
         combine_items<Op, 1, uint64>(x, y, out, a, plan, first + threadIdx.x, 0);

@@ -11,6 +11,9 @@ enum { VECTOR_AXES = 8 };
  * group of 16 bytes. */
 enum { VECTOR_ITEMS = 4 };
 
+/* Bytes of an element, at least, of which operands are turned in tiles. */
+enum { VECTOR_TILED = 4 };
+
 /* How the elements of an operand in a group of the result are found. */
 enum vector_layout {
     VECTOR_LINEAR,   /* as the result's: one vector load */
@@ -24,6 +27,7 @@ enum vector_layout {
 struct vector_axis {
     uint64_t extent;
     uint32_t magic, shift;
+    uint32_t tiles, tile, tile_magic; /* in tiles: their number, places and 2^32 / places */
     int64_t x, y, out;
 };
 
@@ -33,6 +37,8 @@ struct vector_plan {
     uint32_t axis_count;
     uint32_t is_grouped;         /* the result in vectors of 16 bytes, which are adjacent */
     uint32_t is_long;            /* indices may exceed 31 bits; not grouped */
+    uint32_t turns_x, turns_y;   /* tiles: whether an operand is read along the second axis, and
+                                    turned in shared memory; neither: no tiles */
     uint32_t x_layout, y_layout; /* of groups */
     uint32_t row_ends;           /* bit i: a row ends with element i of a run of short rows */
     int64_t x_low, x_high;       /* the range of an operand's offsets, in elements */

@@ -6,12 +6,17 @@
 #include "../kernels/vector_plan.cuh"
 #include "ops.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#define fixed(name) ops_fixed(add, name)
 
 enum {
     GRID_MAX = 0x7fffffff,
     BLOCK_MAX = 1024,
-    VECTOR = 16, /* bytes of a vector of rung 7 */
+    VECTOR = 16,     /* bytes of a vector of rung 7 */
+    SECTOR = 32,     /* bytes */
+    TILE_BLOCKS = 2, /* tiles have as many times the block's threads */
 };
 
 enum { X, Y, OUT, ARRAYS, AXES = 2 /* index of their count in the numbers */ };
@@ -39,6 +44,11 @@ static enum vector_layout layout_of(const struct vector_plan *plan, device_addre
                               : VECTOR_SEPARATE;
 }
 
+static bool has_short_offsets(const struct vector_plan *plan) {
+    return plan->x_low >= INT32_MIN && plan->y_low >= INT32_MIN && plan->x_high <= INT32_MAX &&
+           plan->y_high <= INT32_MAX;
+}
+
 /* Whether vectors of the result pay: it is one aligned run, a vector has elements of at most two
  * planes, and wide elements that are read one by one are adjacent or repeat. */
 static bool is_grouped(const struct ops_problem *problem, const struct vector_plan *plan,
@@ -52,8 +62,7 @@ static bool is_grouped(const struct ops_problem *problem, const struct vector_pl
             return false;
         dense *= plan->axes[axis].extent;
     }
-    if (plan->x_low < INT32_MIN || plan->y_low < INT32_MIN || plan->x_high > INT32_MAX ||
-        plan->y_high > INT32_MAX)
+    if (!has_short_offsets(plan))
         return false;
     if (plan->axis_count > 2 && plan->axes[0].extent * plan->axes[1].extent < items)
         return false;
@@ -82,8 +91,72 @@ static void set_divisor(struct vector_axis *axis) {
     axis->magic = (uint32_t)((((1ull << axis->shift) - axis->extent) << 32) / axis->extent + 1);
 }
 
-static enum status plan_strided(const struct ops_choice *choice, const struct ops_problem *problem,
-                                unsigned block, struct ops_plan *whole) {
+/* The axis along which an operand's elements are nearest; 0 also for a number. */
+static unsigned nearest_axis(const struct vector_plan *plan, int operand) {
+    unsigned nearest = 0;
+    for (unsigned axis = 1; axis < plan->axis_count; axis++) {
+        const int64_t step = llabs(step_of(&plan->axes[axis], operand));
+        if (step && step < llabs(step_of(&plan->axes[nearest], operand)))
+            nearest = axis;
+    }
+    return nearest;
+}
+
+/* Places of an axis in a tile: at most these, evenly, in sectors. */
+static uint32_t tile_of(uint64_t extent, uint64_t most, uint64_t sector) {
+    const uint64_t even = ceil_div(extent, ceil_div(extent, most));
+    return (uint32_t)(even < extent ? round_up(even, sector) : extent);
+}
+
+/* Plans tiles whose second axis is this one; returns the blocks. */
+static uint64_t cut_tiles(const struct ops_queue *queue, struct vector_plan *plan, unsigned second,
+                          size_t item) {
+    const struct vector_axis moved = plan->axes[second];
+    memmove(&plan->axes[2], &plan->axes[1], (second - 1) * sizeof moved);
+    plan->axes[1] = moved;
+    const uint64_t columns = plan->axes[0].extent, rows = plan->axes[1].extent;
+    const uint64_t share =
+        plan->n / fixed(tile_blocks) / (unsigned)max_u64(1, (unsigned)queue->info.multiprocessors);
+    const uint64_t all = max_u64(min_u64(fixed(tile_bytes) / item, share), fixed(tile_least));
+    uint64_t side = fixed(tile_side) / item, blocks = 1;
+    while (side * side > all)
+        side /= 2;
+    const uint64_t down = min_u64(rows, all / min_u64(columns, side));
+    plan->axes[0].tile = tile_of(columns, all / down, SECTOR / item);
+    plan->axes[1].tile = tile_of(rows, down, SECTOR / item);
+    for (unsigned k = 0; k < plan->axis_count; k++) {
+        struct vector_axis *axis = &plan->axes[k];
+        axis->tile = k < 2 ? axis->tile : 1;
+        axis->tile_magic = (uint32_t)ceil_div(1ull << 32, axis->tile);
+        axis->tiles = (uint32_t)ceil_div(axis->extent, axis->tile);
+        blocks *= axis->tiles;
+    }
+    return blocks;
+}
+
+/* Plans tiles if an operand is nearest along another axis than the result, and not too few elements
+ * are on these two; returns the blocks, or 0. */
+static uint64_t plan_tiles(const struct ops_queue *queue, struct vector_plan *plan, size_t item) {
+    const unsigned nearest[] = {nearest_axis(plan, X), nearest_axis(plan, Y)};
+    int64_t low, high;
+    set_range(plan, OUT, &low, &high);
+    if (item < VECTOR_TILED || plan->is_long || !has_short_offsets(plan) || low < INT32_MIN ||
+        high > INT32_MAX)
+        return 0;
+    for (int k = X; k <= Y; k++) {
+        const unsigned second = nearest[k];
+        if (second && plan->axes[0].extent * plan->axes[second].extent >= fixed(tile_least)) {
+            plan->turns_x = nearest[X] == second;
+            plan->turns_y = nearest[Y] == second;
+            return cut_tiles(queue, plan, second, item);
+        }
+    }
+    return 0;
+}
+
+static enum status plan_strided(const struct ops_queue *queue, const struct ops_choice *choice,
+                                const struct ops_problem *problem, unsigned block,
+                                struct ops_plan *whole) {
     struct vector_plan *plan = (struct vector_plan *)whole->wide;
     struct ops_step *step = &whole->steps[0];
     const uint64_t n = problem->numbers[0], items = VECTOR / dtype_size(choice->signature->items);
@@ -110,14 +183,21 @@ static enum status plan_strided(const struct ops_choice *choice, const struct op
     plan->y_layout = layout_of(plan, problem->inputs[Y], Y, (int64_t)items);
     set_range(plan, X, &plan->x_low, &plan->x_high);
     set_range(plan, Y, &plan->y_low, &plan->y_high);
-    plan->is_grouped = !plan->is_long && is_grouped(problem, plan, items);
-    for (uint64_t end = plan->axes[0].extent; end <= 32; end += plan->axes[0].extent)
-        plan->row_ends |= 1u << (end - 1);
-    const uint64_t threads = plan->is_grouped ? n / items + n % items
-                             : plan->is_long
-                                 ? n
-                                 : ceil_div(n, items < VECTOR_ITEMS ? items : VECTOR_ITEMS);
-    const uint64_t blocks = ceil_div(threads, block);
+    const size_t item = dtype_size(choice->signature->items);
+    uint64_t blocks = choice->any_block ? plan_tiles(queue, plan, item) : 0;
+    if (blocks) {
+        block *= TILE_BLOCKS;
+        step->shared_bytes = (plan->turns_x + plan->turns_y) * plan->axes[0].tile *
+                             (plan->axes[1].tile | 1) * (unsigned)item;
+    } else {
+        plan->is_grouped = !plan->is_long && is_grouped(problem, plan, items);
+        for (uint64_t end = plan->axes[0].extent; end <= 32; end += plan->axes[0].extent)
+            plan->row_ends |= 1u << (end - 1);
+        blocks = ceil_div(plan->is_grouped ? n / items + n % items
+                          : plan->is_long  ? n
+                                           : ceil_div(n, min_u64(items, VECTOR_ITEMS)),
+                          block);
+    }
     if (blocks > GRID_MAX)
         return status_fail(STATUS_UNFIT, "x, y: %llu elements are too many for strided arrays",
                            (unsigned long long)n);
@@ -194,7 +274,7 @@ enum status ops_vector_plan(struct ops_queue *queue, const struct ops_choice *ch
         return status;
 
     if (rung->number == STRIDED)
-        return plan_strided(choice, problem, choice->block, plan);
+        return plan_strided(queue, choice, problem, choice->block, plan);
     if (strided)
         return status_fail(STATUS_UNFIT,
                            "variant: rung '%s' requires contiguous arrays of one shape; use "

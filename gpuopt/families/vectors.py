@@ -433,8 +433,9 @@ def _there(
         return None
     by_view = {id(view): each for view, each in zip(views, steps, strict=True)}
     every = [by_view.get(id(each), (0,) * len(shape)) for each in operands]
-    before = [] if variant is not None else vector_passes.in_order(shape, every, made, dtype)
-    axes = _axes(shape, item, *every, made)
+    axes, before = _axes(shape, item, *every, made), []
+    if variant is None and (before := vector_passes.in_order(shape, every, made, dtype, axes)):
+        axes = _axes(shape, item, *every, made)
     if variant is None and not before and axes and not numbers:
         before, axes = vector_passes.with_long_row(axes, n, dtype)
     straight = not numbers and axes in ([], [(n, 1, 1, 1)])

@@ -349,6 +349,43 @@ def check_barriers(rung, name, launches, source, texts):
             assert missed, f"barrier {index} of {name} is not missed"
 
 
+# vector_plan of vector_plan.cuh, for sums whose operands are turned in tiles.
+SUM_AXIS = np.dtype(
+    [("extent", "u8")]
+    + [(name, "u4") for name in ("magic", "shift", "tiles", "tile", "tile_magic")]
+    + [(name, "i8") for name in ("x", "y", "out")],
+    align=True,
+)
+SUM_PLAN = np.dtype(
+    [(name, "u8") for name in ("n", "x_number", "y_number")]
+    + [(name, "u4") for name in ("axis_count", "is_grouped", "is_long", "turns_x", "turns_y")]
+    + [(name, "u4") for name in ("x_layout", "y_layout", "row_ends")]
+    + [("ends", "i8", 4), ("axes", SUM_AXIS, 8)],
+    align=True,
+)
+
+
+def test_sums_in_tiles_miss_their_barrier():
+    rows, columns, name = 30, 33, "vector_8_add_float32_float32"
+    plan = np.zeros((), SUM_PLAN)
+    plan["axis_count"], plan["turns_x"] = 2, 1
+    for axis, extent, x, y in ((0, columns, rows, 1), (1, rows, 1, columns)):
+        magic = -(-(1 << 32) // extent)
+        plan["axes"][axis] = (extent, 0, 0, 1, extent, magic, x, y, y)
+    arrays = [np.ones(rows * columns, FLOAT) for _ in range(3)]
+    launch = SimpleNamespace(grid=1, block=256, shared_bytes=columns * (rows | 1) * 4)
+    head, functions, kernels = image("vector")
+    source = "\n".join([head, *functions.values(), kernels[name]])
+    (rung,) = (rung for rung in gpuopt.rungs("add") if rung.name == "strided")
+    check_barriers(
+        rung,
+        name,
+        [(launch, [*arrays, rows * columns, FLOAT(0), plan.tobytes()])],
+        source,
+        [kernels[name]],
+    )
+
+
 def test_every_family_with_barriers_has_a_case():
     kernels = _core.kernels().items()
     families = {file for name, file in kernels if BARRIER.search(_core.kernel_ptx(name, 75))}

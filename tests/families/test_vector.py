@@ -200,6 +200,26 @@ def test_operands_in_other_orders_are_brought_into_the_results(device, rng, monk
 
 
 @pytest.mark.parametrize("device", kinds()[1:])
+@pytest.mark.parametrize("dtype", ["int32", "float32", "float64"])
+def test_operands_that_lie_across_the_result_are_turned_in_tiles(device, dtype, rng):
+    """Tiles that are cut off at either axis, and short axes; one operand, both, in either order."""
+    cases = (((70, 90), (1, 0)), ((4, 33, 70), (2, 0, 1)), ((2, 700), (1, 0)), ((700, 3), (1, 0)))
+    cases += (((3, 5, 20, 130), (3, 1, 0, 2)), ((6, 130, 7), (1, 2, 0)))
+    for shape, axes in cases:
+        x = draw(rng, dtype, [shape[axes.index(k)] for k in range(len(shape))]).transpose(axes)
+        y, column = draw(rng, dtype, shape), draw(rng, dtype, (*shape[:-1], 1))
+        for left, right in ((x, y), (y, x), (x, column), (column, x), (x, x[::-1]), (x, 3)):
+            want = left + np.asarray(right, dtype)
+            (here, *_), held = strided(left, device), strided(np.atleast_1d(right), device)
+            out = gpuopt.empty(shape, dtype, device)
+            with gpuopt.Profile(device, collecting=True) as profiled:
+                gpuopt.add(here, held[0] if isinstance(right, np.ndarray) else right, out=out)
+            np.testing.assert_array_equal(out.get(), want)
+            if device != "cuda":  # a GPU's launches are not recorded
+                assert [launch.shared_bytes > 0 for launch in profiled.launches] == [True]
+
+
+@pytest.mark.parametrize("device", kinds()[1:])
 @pytest.mark.parametrize("dtype", ["int8", "bool", "int16", "float16"])
 def test_rows_of_narrow_elements_are_repeated_first(device, dtype, rng, monkeypatch):
     for least in ("_LONG", "_LONGER"):

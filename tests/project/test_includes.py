@@ -17,11 +17,18 @@ LAYERS = {  # a folder, and those that its files may include besides their own
     # devices.c and registry.c alone
     ".": {"devices", "devices/cpu", "devices/cpu/reduce", "devices/cuda", "kernels"},
     "host": {"."},
-    "kernels": {"kernels/axis", "kernels/matmul", "kernels/stencil1d", "kernels/transpose"},
+    "kernels": {
+        "kernels/axis",
+        "kernels/matmul",
+        "kernels/stencil1d",
+        "kernels/transpose",
+        "kernels/vector",
+    },
     "kernels/axis": {"kernels"},
     "kernels/matmul": {"kernels"},
     "kernels/stencil1d": {"kernels"},
     "kernels/transpose": {"kernels"},
+    "kernels/vector": {"kernels"},
     "sim": {"sim/core", "sim/ptx", "sim/decode", "sim/exec", "sim/observe"},
     "sim/core": {"sim"},  # sim.h
     "sim/ptx": {"sim/core"},
