@@ -5,9 +5,8 @@
 // several outer and inner axes. A reduction of one element per result is a copy: it makes an array
 // contiguous, or converts it. ops_reduce_axis.c chooses the shape of the work. If few results would
 // leave most of the GPU idle, it splits the reduced axis, and the last block of each result
-// combines the partial results, or a second pass of the same kernel does. The tree depends only on
-// sizes. An H200 at 4,600 GB/s has time for 100 instructions of a thread per 16 bytes;
-// axis_lanes.cuh and axis_rows.cuh contain them.
+// combines the partial results. The tree depends only on sizes. An H200 at 4,600 GB/s has time for
+// 100 instructions of a thread per 16 bytes; axis_lanes.cuh contains them.
 
 // (operation, elements, accumulator, kernel, kind of elements). Few kernels serve many operations:
 // `key` maps one order of elements to another (a maximum is a minimum of complements; an unsigned
@@ -62,24 +61,22 @@ RUNG(1, "shapes", "reduce_axis",
 #else
 
 #include "axis/axis_gather.cuh"
-#include "axis/axis_short_rows.cuh"
+#include "axis/axis_staged.cuh"
 
 namespace axis {
 
 // Accumulates this thread's vectors in `mine`: `step` bytes apart, every apart-th of `left`.
 // AT_ONCE of them are in flight before the first is waited for, also in the last round, where
 // missing vectors are identities; half as many if they are shifted, as each is read from two.
-template <unsigned AT_ONCE, class Op, class In, class Mine, class Step, class Items>
+template <unsigned AT_ONCE = 4, class Op, class In, class Mine, class Step>
 __device__ void add_vectors(const Op &op, Mine &mine, const In *first, Step step, int left,
-                            unsigned apart, bool streamed, const Items &which,
-                            uint32_t position = 0, bool shifted = false) {
-    constexpr unsigned FEW = AT_ONCE > 4 ? AT_ONCE / 2 : AT_ONCE;
+                            unsigned apart, uint32_t position = 0, bool shifted = false) {
     const unsigned char *at = reinterpret_cast<const unsigned char *>(first);
     const auto from = [&](unsigned k) {
         return reinterpret_cast<const uint4 *>(at + int64(step) * k);
     };
     const auto is_there = [&](unsigned k) { return left > int(k * apart); };
-    const uint4 absent = neutral_items<In>(op).vector();
+    const uint4 absent = neutral_vector<In>(op);
     const unsigned vectors = shifted ? AT_ONCE / 2 : AT_ONCE;
 #pragma unroll 1
     for (; left > 0; position += vectors) {
@@ -89,261 +86,123 @@ __device__ void add_vectors(const Op &op, Mine &mine, const In *first, Step step
         if (shifted)
             load_shifted(loaded, absent, is_there, from);
         else if (left > int((AT_ONCE - 1) * apart))
-            load_every(loaded, streamed, from);
-        else if (FEW == AT_ONCE || left > int(FEW * apart))
-            load_some(loaded, streamed, absent, is_there, from);
-        else { // half the loads, for columns of a few rows
-            vec<In> few[FEW];
-            load_some(few, streamed, absent, is_there, from);
 #pragma unroll
             for (unsigned k = 0; k < AT_ONCE; k++)
-                loaded[k].words = k < FEW ? few[k].words : absent;
-        }
-        which.pick(loaded);
+                loaded[k].words = *from(k);
+        else
+            load_some(loaded, absent, is_there, from);
         const int some = int(vectors * apart);
         mine.template add<false>(op, loaded, position, apart, unsigned(left < some ? left : some));
         at += int64(step) * vectors;
         left -= some;
     }
 }
-// Line `number`: a row, or a chunk of one; `every` is the step between its elements.
+
+// Elements of a row, of a slab, or of a chunk of one. Whole vectors lie between the first `before`
+// elements and the last, which begin at `tail`.
+template <class In> struct line {
+    const In *items;
+    uint64 number; // reduced index of the first element
+    unsigned before, tail, span;
+};
+// Line `number`, whose reduced elements are `step` apart.
 template <class In>
-__device__ line<In> line_of(const In *in, const work &w, uint64 number, unsigned every) {
-    const uint64 o = w.splits == 1 ? number : number / w.splits;
-    const uint64 begin = w.splits == 1 ? 0 : (number - o * w.splits) * w.chunk;
+__device__ line<In> line_of(const In *in, const work &w, uint64 number, unsigned step) {
+    const uint64 o = w.splits == 1 ? number : quotient(number, w.splits);
+    const uint64 begin = (number - o * w.splits) * w.chunk;
     const uint64 n = w.reduced - begin < w.chunk ? w.reduced - begin : w.chunk;
-    const uint64 first = begin * every;
-    const In *items = in + w.outer_axes.offset(o) + first;
-    const unsigned span = unsigned((n - 1) * every + 1),
+    const In *items = in + offset_in(w.outer_axes, o) + begin * step;
+    const unsigned span = unsigned(n - 1) * step + unsigned(w.inner),
                    off = unsigned(reinterpret_cast<uint64>(items) % 16 / sizeof(In)),
                    to_boundary = off ? vec<In>::count - off : 0,
                    before = span < to_boundary ? span : to_boundary;
-    return {items, first, before, span - (span - before) % vec<In>::count, span, every};
+    return {items, begin, before, span - (span - before) % vec<In>::count, span};
 }
 
-// `group` threads, or the block, reduce a row, or a chunk of one, by vectors along the row. If
-// every stride-th element counts, a thread finds them at the same lanes of all its vectors.
+// `group` threads, or the block, reduce a row, or a chunk of one, by vectors along the row.
 template <class Op, class In>
 __device__ void rows(const Op &op, const In *in, void *out, const work &w) {
-    using Row = row_of<Op, In>;
-    using Part = typename Row::Part;
-    using Items = typename chosen<may_be_strided<Op, In>, strided_items<In>, every_item<In>>::type;
-    constexpr unsigned AT_ONCE = has_index<Op> && sizeof(In) == 8 ? 4 : 8, count = vec<In>::count;
-    const bool strided = may_be_strided<Op, In> && w.shape == AXIS_STRIDED;
+    constexpr unsigned count = vec<In>::count;
     const unsigned side = unsigned(w.group), x = threadIdx.x & (side - 1), shift = log2_of(side),
-                   apart = strided ? unsigned(w.tiles) : side,
-                   every = strided ? unsigned(w.stride) : 1;
-    const auto number_of = [&](unsigned block) {
-        return uint64(block) * (BLOCK >> shift) + (threadIdx.x >> shift);
-    };
-    // Distance of an element from the previous one that counts; `wide` is 1 / stride in 2^-20,
-    // exact within a block.
-    const auto behind = [&](unsigned item) {
-        return strided ? item - (item * unsigned(w.wide) >> 20) * every : 0;
-    };
-    const uint64 lines = w.outer * w.splits;
-    Part part = Row::nothing(op);
-    if (const uint64 number = number_of(blockIdx.x); number < lines) {
-        const line<In> row = line_of(in, w, number, every);
-        const unsigned first = row.before + x * count;
-        const int left = x < apart ? int((row.tail - row.before) / count - x) : 0;
-        const Items which(op, every, behind(first));
-        if (left > 0 && which.any()) {
-            along<Op, In> mine(op);
-            add_vectors<AT_ONCE>(op, mine, row.items + first, apart * 16, left, apart, w.streamed,
-                                 which);
-            part = mine.folded(op, {int64(first), int64(apart * count)});
-        }
+                   o = blockIdx.x / unsigned(w.splits); // if a block has one chunk
+    const uint64 number = uint64(blockIdx.x) * (BLOCK >> shift) + (threadIdx.x >> shift);
+    const bool there = number < w.outer * w.splits;
+    const line<In> row = line_of(in, w, there ? number : 0, 1);
+    const unsigned first = row.before + x * count;
+    const int left = there ? int((row.tail - row.before) / count - x) : 0;
+    typename Op::Acc value = op.identity();
+    if (left > 0) {
+        along<Op, In> mine(op);
+        constexpr unsigned AT_ONCE = sizeof mine <= 32 ? 8 : 4; // registers
+        add_vectors<AT_ONCE>(op, mine, row.items + first, side * 16, left, side);
+        value = mine.folded(op, {int64(row.number + first), int64(side * count)});
     }
-    const uint64 number = number_of(opaque_copy(blockIdx.x));
-    const bool there = number < lines;
-    const line<In> row = line_of(in, w, there ? number : 0, every);
-    const unsigned end = row.tail + x;
-    const bool is_before = there && x < row.before && behind(x) == 0,
-               is_behind = there && end < row.span && (!strided || end % every == 0);
-    In items[2] = {};
-    if (is_before)
-        items[0] = row.items[x];
-    if (is_behind)
-        items[1] = row.items[end];
-    Row::by_order(op, [&](const auto &one) {
-        const auto join = [&](Part a, Part b) { return Row::join(one, a, b); };
-        if (is_before)
-            part = join(part, Row::single(op, items[0], x));
-        if (is_behind)
-            part = join(part, Row::single(op, items[1], end));
-        part = side == BLOCK ? block_tree(shared_memory<Part>(), part, Row::nothing(op), join)
-                             : group_tree(part, side, join);
-    });
-    if (x == 0 && there) {
-        const auto value = Row::whole(op, part, row);
+    if (there && x < row.before)
+        value = op.apply(value, op.load(row.items[x], int64(row.number + x)));
+    if (const unsigned end = row.tail + x; there && end < row.span)
+        value = op.apply(value, op.load(row.items[end], int64(row.number + end)));
+    value = side == BLOCK ? block_value(op, value) : group_value(op, value, side);
+    if (x == 0 && there)
         store_result(op, w, out, number, value);
-    }
-    const unsigned splits = unsigned(w.splits);
-    const uint64 o = blockIdx.x / splits; // if a block has one chunk
-    if (!w.tickets || !ends_last(w.tickets + o, splits))
-        return;
-    const auto value = block_value(op, join_chunks<1>(op, w, o * splits, 1, threadIdx.x, BLOCK));
-    if (threadIdx.x == 0)
-        storing<Op>::store(op, w, out, o, value);
+    join_by_last<Op>(w, out, o, 1, o, 0, 1);
 }
 
-// Reduces a block's results, each of `parts` parts: get(result, helper, helpers) joins every
-// helpers-th part from `helper` on, put(result, value) stores. If results are few, several threads
-// take parts of each.
-template <class Op, class Get, class Put>
-__device__ void combine_parts(const Op &op, unsigned results, unsigned parts, const Get &get,
-                              const Put &put) {
-    using Acc = typename Op::Acc;
-    unsigned helpers = 1;
-    while (2 * helpers <= parts && 2 * helpers * results <= BLOCK)
-        helpers *= 2;
-    Acc *sums = shared_memory<Acc>();
-    const unsigned at_once = helpers == 1 ? BLOCK : results,
-                   helper = helpers == 1 ? 0 : threadIdx.x / results;
-#pragma unroll 1
-    for (unsigned base = 0; base < results; base += at_once) { // once, if there are helpers
-        const unsigned result = base + threadIdx.x - helper * results;
-        const bool there = helper < helpers && result < results;
-        Acc value = op.identity();
-        if (there)
-            value = get(result, helper, helpers);
-        if (helpers > 1) {
-            __syncthreads(); // the parts may share memory with the sums
-            if (there)
-                sums[threadIdx.x] = value;
-            value = strided_value(op, sums, value, helper, helpers, results);
-        }
-        if (there && helper == 0)
-            put(result, value);
-    }
-}
-
-// Stores results of outer index o from inner index `begin` on: their chunks' partial results are
-// joined by the last block. Not inlined, as two shapes do so at their ends.
-template <class Op>
-__device__ __noinline__ void join_results(settings s, void *out, void *partials,
-                                          int64 *partial_index, uint64 finish, float64 divisor,
-                                          unsigned splits, uint64 inner, uint64 o, uint64 begin,
-                                          unsigned results) {
-    const Op op = {{s}};
-    work w = {};
-    w.partials = partials;
-    w.partial_index = partial_index;
-    w.finish = finish;
-    w.divisor = divisor;
-    w.splits = splits;
-    const uint64 chunks = o * splits * inner + begin;
-    combine_parts(
-        op, results, splits,
-        [&](unsigned result, unsigned part, unsigned apart) {
-            return join_chunks<8>(op, w, chunks + result, inner, part, apart);
-        },
-        [&](unsigned result, typename Op::Acc value) {
-            storing<Op>::store(op, w, out, o * inner + begin + result, value);
-        });
-}
-
-// The same by the last block of these results, if blocks count them on ticket `number`.
-template <class Op>
-__device__ void join_by_last(const work &w, void *out, uint64 number, uint64 o, uint64 begin,
-                             unsigned results) {
-    const unsigned splits = unsigned(w.splits);
-    if (w.tickets && ends_last(w.tickets + number, splits))
-        join_results<Op>(w.s, out, w.partials, w.partial_index, w.finish, w.divisor, splits,
-                         w.inner, o, begin, results);
-}
-
-// A slab of `narrow`, or a chunk of one, from row `first` on: whole vectors lie between its first
-// `before` elements and the last, which begin at `tail`.
-template <class In> struct slab_of {
-    const In *items;
-    uint64 first;
-    unsigned size, before, vectors, tail;
-    __device__ slab_of(const In *in, const work &w, uint64 number) {
-        constexpr unsigned count = vec<In>::count;
-        const uint64 o = w.splits == 1 ? number : quotient(number, w.splits);
-        first = (number - o * w.splits) * w.chunk;
-        items = in + (o * w.reduced + first) * w.inner;
-        const uint64 rest = w.reduced - first;
-        size = unsigned(rest < w.chunk ? rest : w.chunk) * unsigned(w.inner);
-        before = -unsigned(reinterpret_cast<uint64>(items) / sizeof(In)) % count;
-        vectors = (size - before) / count;
-        tail = before + vectors * count;
-    }
-};
-
-// Contiguous slabs of few inner elements: `group` threads take a slab; their number makes each
-// thread's vectors hold the same inner elements. Then `helpers` lanes join the parts of a result:
-// part k belongs to inner element i + k * inner of those that the threads read at once.
+// Slabs of few inner elements, the next ones `wide` elements on: a block takes a slab, or a chunk
+// of one, with the gaps; the number of its threads that do, `group`, makes each thread's vectors
+// hold the same inner elements. Part k belongs to element i + k * wide of those that the threads
+// read at once.
 template <class Op, class In>
 __device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
     using Mine = lanes<Op, In, vec<In>::count>;
     using Part = typename Mine::Part;
     constexpr unsigned count = vec<In>::count;
     constexpr unsigned ROW = BLOCK + 1; // lanes that read parts of several results: other banks
-    const unsigned side = unsigned(w.group), inner = unsigned(w.inner), slabs = BLOCK / side;
-    const unsigned reciprocal = (0xffff + side) / side; // in 2^-16: exact for indices up to BLOCK
-    const unsigned own = threadIdx.x * reciprocal >> 16, x = threadIdx.x - own * side;
-    const uint64 first = uint64(blockIdx.x) * slabs, end = w.outer * w.splits;
+    const unsigned side = unsigned(w.group), wide = unsigned(w.wide), parts = side * count / wide,
+                   inner = unsigned(w.inner), x = threadIdx.x, o = blockIdx.x / unsigned(w.splits);
+    const line<In> slab = line_of(in, w, blockIdx.x, wide);
     Mine mine(op);
-    if (own < slabs && first + own < end) {
-        const slab_of<In> slab(in, w, first + own);
-        add_vectors<4>(op, mine, slab.items + slab.before + x * count, side * 16,
-                       int(slab.vectors - x), side, w.streamed, every_item<In>());
-    }
+    if (x < side)
+        add_vectors(op, mine, slab.items + slab.before + x * count, side * 16,
+                    int((slab.tail - slab.before) / count - x), side);
     Part *shared = shared_memory<Part>();
 #pragma unroll
     for (unsigned i = 0; i < count; i++)
-        shared[i * ROW + threadIdx.x] = mine.part(i);
+        shared[i * ROW + x] = mine.part(i);
     __syncthreads();
-    const unsigned results = slabs * inner, parts = side * count / inner;
-    unsigned helpers = 1;
-    while (2 * helpers <= parts && 2 * helpers * results <= BLOCK && helpers < 32)
-        helpers *= 2;
-    const unsigned lane = threadIdx.x & (helpers - 1), shift = log2_of(helpers);
-#pragma unroll 1
-    for (unsigned base = 0; base < results; base += BLOCK >> shift) {
-        const unsigned result = base + (threadIdx.x >> shift), number = result / inner,
-                       i = result - number * inner;
-        const bool there = number < slabs && first + number < end;
+    const auto join_slab = [&](unsigned i, unsigned lane, unsigned lanes) {
         typename Op::Acc value = op.identity();
-        if (there) {
-            const slab_of<In> slab(in, w, first + number);
-            // Every helpers-th element of this result before element `end`.
-            const auto add_alone = [&](unsigned at, unsigned end) {
+        // Every lanes-th element of this result before element `end`.
+        const auto add_alone = [&](unsigned at, unsigned end) {
 #pragma unroll 1
-                for (at += lane * inner; at < end; at += helpers * inner)
-                    value = op.apply(value, op.load(slab.items[at], slab.first + at / inner));
-            };
-            const auto next = [&](unsigned at) { return at + (inner - at % inner + i) % inner; };
-            const unsigned begin = slab.before ? next(slab.before) : i;
-            const uint64 row = slab.first + (slab.before ? begin / inner : 0);
+            for (at += lane * wide; at < end; at += lanes * wide)
+                value = op.apply(value, op.load(slab.items[at], slab.number + at / wide));
+        };
+        const auto next = [&](unsigned at) { return at + (wide - at % wide + i) % wide; };
+        const unsigned begin = slab.before ? next(slab.before) : i;
+        const uint64 row = slab.number + (slab.before ? begin / wide : 0);
 #pragma unroll 1
-            for (unsigned k = lane; k < parts; k += helpers) {
-                const unsigned item = begin - slab.before + k * inner;
-                const Part part = shared[item % count * ROW + number * side + item / count];
-                value = op.apply(value, Mine::whole(op, part, {int64(row + k), int64(parts)}));
-            }
-            if (slab.before)
-                add_alone(i, slab.before);
-            if (slab.tail < slab.size)
-                add_alone(next(slab.tail), slab.size);
+        for (unsigned k = lane; k < parts; k += lanes) {
+            const unsigned item = begin - slab.before + k * wide;
+            const Part part = shared[item % count * ROW + item / count];
+            value = op.apply(value, Mine::whole(op, part, {int64(row + k), int64(parts)}));
         }
-        value = group_value(op, value, helpers);
-        if (lane == 0 && there)
-            store_result(op, w, out, first * inner + result, value);
-    }
-    const uint64 o = blockIdx.x / unsigned(w.splits); // if a block has one chunk
-    join_by_last<Op>(w, out, o, o, 0, inner);
+        if (slab.before)
+            add_alone(i, slab.before);
+        if (slab.tail < slab.span)
+            add_alone(next(slab.tail), slab.span);
+        return value;
+    };
+    combine_parts(op, inner, parts, join_slab, [&](unsigned i, typename Op::Acc value) {
+        store_result(op, w, out, uint64(blockIdx.x) * inner + i, value);
+    });
+    join_by_last<Op>(w, out, o, inner, o, 0, inner);
 }
 
 // As add_vectors, for columns whose first and last vectors may lie partly outside the array, from
 // `begin` to `end`.
-template <unsigned AT_ONCE, class Op, class In, class Mine>
+template <class Op, class In, class Mine>
 __device__ void add_unaligned(const Op &op, Mine &mine, const In *at, int64 step, int left,
-                              unsigned apart, bool streamed, uint64 begin, uint64 end,
-                              bool shifted) {
+                              unsigned apart, uint64 begin, uint64 end, bool shifted) {
     const uint64 address = reinterpret_cast<uint64>(at);
     const int rows = (left + int(apart) - 1) / int(apart);
     uint64 low = address,
@@ -360,10 +219,10 @@ __device__ void add_unaligned(const Op &op, Mine &mine, const In *at, int64 step
 #pragma unroll 1
     for (int turn = 0; turn < 3; turn++) // in the order of the rows
         if (turn == 1)
-            add_vectors<AT_ONCE>(op, mine,
-                                 reinterpret_cast<const In *>(address + uint64(from_before * step)),
-                                 step, left - int(from_before + to_behind) * int(apart), apart,
-                                 streamed, every_item<In>(), uint32_t(from_before), shifted);
+            add_vectors(op, mine,
+                        reinterpret_cast<const In *>(address + uint64(from_before * step)), step,
+                        left - int(from_before + to_behind) * int(apart), apart,
+                        uint32_t(from_before), shifted);
         else if (turn ? to_behind : from_before)
             add_part(turn ? rows - 1 : 0);
 }
@@ -372,26 +231,19 @@ __device__ void add_unaligned(const Op &op, Mine &mine, const In *at, int64 step
 template <class In, class Op, class Mine>
 __device__ bool store_lanes(const Op &op, const Mine &mine, const work &w, void *out, uint64 at,
                             int64 first, bool there) {
-    if constexpr (has_raw_words<Op, In>) {
-        if (there)
-            *reinterpret_cast<uint4 *>(static_cast<In *>(out) + at) = mine.raw_words(op);
-        return true;
-    } else {
-        constexpr unsigned COUNT = vec<In>::count;
-        typename Op::Acc results[COUNT];
+    constexpr unsigned COUNT = vec<In>::count;
+    typename Op::Acc results[COUNT];
 #pragma unroll
-        for (unsigned i = 0; i < COUNT; i++)
-            results[i] = Mine::whole(op, mine.part(i), {first, 1});
-        return storing<Op>::store_all(op, w, out, at, results, there);
-    }
+    for (unsigned i = 0; i < COUNT; i++)
+        results[i] = Mine::whole(op, mine.part(i), {first, 1});
+    return storing<Op>::store_all(op, w, out, at, results, there);
 }
 
 // `wide` threads stand side by side, each on a vector of columns; the block's other threads are on
 // the next rows of the same columns. At the end all threads take results, so that adjacent threads
 // store adjacent ones. Rows may begin anywhere: a row's vectors then begin up to a vector before
-// the block's first column, `phase_of` elements, which is the same for all rows of a thread.
-// Columns may be `every` elements apart; those between them are ignored at the end. Else, for few
-// rows (AXIS_SHIFTED), a thread shifts its vectors so that they begin at its columns.
+// the block's first column, `phase_of` elements, which is the same for all rows of a thread; or,
+// for few rows (AXIS_SHIFTED), a thread shifts its vectors so that they begin at its columns.
 template <class Op, class In>
 __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     using Acc = typename Op::Acc;
@@ -407,19 +259,18 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     const unsigned o = splits == 1 ? above : above / splits, split = above - o * splits;
     const bool shifted = sizeof(In) <= AXIS_SHIFTED_ITEM && w.shape == AXIS_SHIFTED,
                aligned = w.shape == AXIS_VECTORS || shifted;
-    const unsigned every = aligned ? 1 : unsigned(w.inner_axes.stride);
     const uint64 begin = uint64(tile) * w.group, rest = w.inner - begin, first = split * w.chunk,
                  n = w.reduced - first < w.chunk ? w.reduced - first : w.chunk;
     const unsigned results = unsigned(rest < w.group ? rest : w.group);
-    const In *rows = in + w.outer_axes.offset(o) + int64(first) * w.stride;
+    const In *rows = in + offset_in(w.outer_axes, o) + int64(first) * w.stride;
     const unsigned phase =
-        aligned ? 0 : unsigned(reinterpret_cast<uint64>(rows + begin * every) / sizeof(In));
+        aligned ? 0 : unsigned(reinterpret_cast<uint64>(rows + begin) / sizeof(In));
     const auto phase_of = [&](unsigned row) { return (phase + row * unsigned(w.stride)) % COUNT; };
-    const int64 column = int64(begin * every + x * COUNT) - (aligned ? 0 : phase_of(y));
-    const int left = y < high && column < int64((begin + results) * every) ? int(n) - int(y) : 0;
+    const int64 column = int64(begin + x * COUNT) - (aligned ? 0 : phase_of(y));
+    const int left = y < high && column < int64(begin + results) ? int(n) - int(y) : 0;
     int64 from = int64(y) * w.stride;
     if (left > 0)
-        from += aligned ? w.inner_axes.offset(column) : column;
+        from += aligned ? offset_in(w.inner_axes, column) : column;
     Part *shared = shared_memory<Part>();
     static_assert(sizeof(Part) * COUNT <= AXIS_VECTOR_SHARED, "shared memory");
     // A rotation by some columns each: the lanes of a warp then read without bank conflicts.
@@ -434,16 +285,14 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
                                reinterpret_cast<uint64>(out) % 16 == 0;
     Mine mine(op);
     const int64 bytes = high * w.stride * int64(sizeof(In));
-    constexpr bool few = sizeof(In) <= 4 && sizeof(Mine) <= (has_index<Op> ? 32 : 16); // registers
     uint64 lowest = 0, highest = ~uint64(0);
     if (!aligned || shifted) {
-        const int64 end = w.outer_axes.offset(w.outer - 1) + int64(w.reduced - 1) * w.stride +
-                          int64((w.inner - 1) * every) + 1;
+        const int64 end =
+            offset_in(w.outer_axes, w.outer - 1) + int64(w.reduced - 1) * w.stride + int64(w.inner);
         lowest = reinterpret_cast<uint64>(in);
         highest = reinterpret_cast<uint64>(in + end);
     }
-    add_unaligned<few ? 8 : 4>(op, mine, rows + from, bytes, left, high, w.streamed, lowest,
-                               highest, shifted);
+    add_unaligned(op, mine, rows + from, bytes, left, high, lowest, highest, shifted);
     if (whole_vectors &&
         store_lanes<In>(op, mine, w, out, above * w.inner + column, int64(first), left > 0))
         return; // the whole block
@@ -452,23 +301,10 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
         for (unsigned i = 0; i < COUNT; i++)
             shared[slot_of(y, x, i)] = mine.part(i);
     __syncthreads();
-    if constexpr (COUNT > 2 && storing<Op>::WIDE)
-        if (whole_vectors && storing<Op>::stores_words(w)) { // nothing to join
-#pragma unroll 2
-            for (unsigned r = 2 * threadIdx.x; r < results; r += 2 * BLOCK) {
-                Acc two[2];
-#pragma unroll
-                for (unsigned i = 0; i < 2; i++)
-                    two[i] = Mine::whole(op, shared[slot_of(0, r / COUNT, r % COUNT + i)],
-                                         {int64(first), 1});
-                storing<Op>::store_all(op, w, out, above * w.inner + begin + r, two, true);
-            }
-            return;
-        }
     const unsigned parts = n < high ? unsigned(n) : high;
     op.by_order([&](const auto &one) {
         const auto load = [&](unsigned result, unsigned part) {
-            const unsigned at = result * every + (aligned ? 0 : phase_of(part));
+            const unsigned at = result + (aligned ? 0 : phase_of(part));
             return Mine::whole(op, shared[slot_of(part, at / COUNT, at % COUNT)],
                                {int64(first + part), int64(high)});
         };
@@ -483,94 +319,38 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
             store_result(op, w, out, above * w.inner + begin + result, value);
         });
     });
-    join_by_last<Op>(w, out, uint64(o) * tiles + tile, o, begin, results);
+    join_by_last<Op>(w, out, uint64(o) * tiles + tile, w.inner, o, begin, results);
 }
 
 template <class Op, class In> __device__ void reduce_axis(const In *in, void *out, const work &w) {
-    const Op op = {{w.s}};
+    const Op op = {{settings_of(w)}};
     switch (w.shape) {
+    case AXIS_SINGLES:
+        return singles(op, in, out, w);
     case AXIS_STAGED:
-        staged(op, in, out, w);
-        break;
-    case AXIS_GROUPS:
-        groups(op, in, out, w);
-        break;
-    case AXIS_WORDS:
-        if (w.wide == 1)
-            words<uint8_t>(op, in, out, w);
-        else if (w.wide == 2)
-            words<uint16_t>(op, in, out, w);
-        else if (w.wide == 4)
-            words<uint32_t>(op, in, out, w);
-        else
-            words<uint64>(op, in, out, w);
-        break;
-    case AXIS_TRIPLES:
-        triples(op, in, out, w);
-        break;
+        return staged(op, in, out, w);
     case AXIS_NARROW:
-        narrow(op, in, out, w);
-        break;
+        return narrow(op, in, out, w);
     case AXIS_ROWS:
-    case AXIS_STRIDED:
-        rows(op, in, out, w);
-        break;
+        return rows(op, in, out, w);
     case AXIS_VECTORS:
     case AXIS_UNALIGNED:
     case AXIS_SHIFTED:
-        columns(op, in, out, w);
-        break;
+        return columns(op, in, out, w);
     case AXIS_GATHER:
     default:
-        if (w.wide == 1)
-            gather<1>(op, in, out, w);
-        else
-            gather<AXIS_SIDE(sizeof(In))>(op, in, out, w);
+        return w.wide == 1 ? gather<1>(op, in, out, w)
+                           : gather<AXIS_SIDE(sizeof(In))>(op, in, out, w);
     }
 }
 
 // --- the kernels: reduce_axis_<operation>_<elements>
 
-#define AXES(side)                                                                               \
-    int64 side##_stride, uint64 side##_period_0, uint64 side##_period_1, uint64 side##_period_2, \
-        int64 side##_stride_1, int64 side##_stride_2, int64 side##_stride_3
-#define AXES_OF(side)                                                         \
-    {                                                                         \
-        side##_stride, {side##_period_0, side##_period_1, side##_period_2}, { \
-            side##_stride_1, side##_stride_2, side##_stride_3                 \
-        }                                                                     \
-    }
-#define KERNEL_AXIS(name, op, In)                                                                \
-    extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS) reduce_axis_##name(              \
-        const In *items, void *results, void *partials, int64 *partial_index,                    \
-        const int64 *in_index, unsigned *tickets, uint64 outer, uint64 reduced, uint64 inner,    \
-        int64 stride, AXES(outer), AXES(inner), int64 key, int64 mask, uint64 finish,            \
-        float64 divisor, uint64 division, int64 jump, uint64 shape, uint64 splits, uint64 chunk, \
-        uint64 wide, uint64 group, uint64 tiles, uint64 streamed, uint64 kind) {                 \
-        wait_for_kernel_before();                                                                \
-        const work w = {partials,                                                                \
-                        partial_index,                                                           \
-                        in_index,                                                                \
-                        tickets,                                                                 \
-                        outer,                                                                   \
-                        reduced,                                                                 \
-                        inner,                                                                   \
-                        stride,                                                                  \
-                        AXES_OF(outer),                                                          \
-                        AXES_OF(inner),                                                          \
-                        {key, mask, unsigned(kind)},                                             \
-                        finish,                                                                  \
-                        divisor,                                                                 \
-                        division,                                                                \
-                        jump,                                                                    \
-                        shape,                                                                   \
-                        splits,                                                                  \
-                        chunk,                                                                   \
-                        wide,                                                                    \
-                        group,                                                                   \
-                        tiles,                                                                   \
-                        streamed != 0};                                                          \
-        reduce_axis<op<In>>(items, results, w);                                                  \
+#define KERNEL_AXIS(name, op, In)                                                                 \
+    extern "C" __global__ void __launch_bounds__(BLOCK, BLOCKS)                                   \
+        reduce_axis_##name(const In *items, void *results, const __grid_constant__ axis_work w) { \
+        wait_for_kernel_before();                                                                 \
+        reduce_axis<op<In>>(items, results, w);                                                   \
     }
 KERNEL_AXIS(sum_int8, op_sum, int8_t)
 KERNEL_AXIS(sum_int16, op_sum, int16_t)

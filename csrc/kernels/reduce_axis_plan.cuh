@@ -3,39 +3,30 @@
  */
 #pragma once
 
-enum {
-    AXIS_BLOCK = 256,         /* threads */
-    AXIS_GROUP_ROWS = 8,      /* rows of a few vectors that a group of lanes reduces at once */
-    AXIS_WORD_ROWS = 8,       /* the same for a thread, for rows of one word */
-    AXIS_STRIDED_ITEM = 8,    /* bytes: strided elements wider than this are read one by one */
-    AXIS_STRIDED_INDEXED = 4, /* the same for argmin */
-    AXIS_SHIFTED_ITEM = 2,    /* bytes: rows of wider elements are not shifted */
-    AXIS_VECTOR_SHARED = 64,  /* bytes of shared memory a thread, for columns by vectors */
-    AXIS_ITEM_SHARED = 16,    /* the same where elements are loaded one by one */
-    AXIS_CHUNK = 1 << 30,     /* elements of a row that a block reduces, at most: fits 32 bits */
-    AXIS_POSITIONS = 1 << 16, /* upper bound of a vector's position among those of a thread */
-    AXIS_BYTE_VECTORS =
-        1 << 22, /* vectors of a thread that sums bytes in 32 bits, four bytes to a sum */
-};
+#include <stdint.h>
 
-/* Elements of 1 or 2 bytes in the shortest row that is read from shared memory by vectors. */
-#define AXIS_STAGED_VECTORS(item) ((item) == 1 ? 8 : 32)
+enum {
+    AXIS_BLOCK = 256,            /* threads */
+    AXIS_SINGLE_ROWS = 8,        /* results of a thread where each is of one element */
+    AXIS_SHIFTED_ITEM = 2,       /* bytes: rows of wider elements are not shifted */
+    AXIS_VECTOR_SHARED = 64,     /* bytes of shared memory a thread, for columns by vectors */
+    AXIS_ITEM_SHARED = 16,       /* the same where elements are loaded one by one */
+    AXIS_CHUNK = 1 << 30,        /* elements of a row that a block reduces, at most: fits 32 bits */
+    AXIS_POSITIONS = 1 << 16,    /* upper bound of a vector's position among those of a thread */
+    AXIS_BYTE_VECTORS = 1 << 22, /* vectors of a thread that sums bytes in 32 bits, at most */
+};
 
 /* Results of a thread that loads elements one by one, if they are many. */
 #define AXIS_SIDE(item) ((item) == 8 ? 2 : 4)
 
-/* Small slabs through shared memory; rows of 2, 4 or 8 bytes, or of one element; rows of three
- * elements; rows of a few vectors; longer rows; the same with every second or third element; slabs
- * of few inner elements; columns by vectors; the same unaligned, and shifted; all others, element
- * by element. */
+/* Rows of one element; small slabs through shared memory; slabs of few inner elements, or rows of
+ * every second or third; rows; columns by vectors; the same unaligned, and shifted; all others,
+ * element by element. */
 enum axis_shape {
+    AXIS_SINGLES,
     AXIS_STAGED,
-    AXIS_WORDS,
-    AXIS_TRIPLES,
-    AXIS_GROUPS,
     AXIS_NARROW,
     AXIS_ROWS,
-    AXIS_STRIDED,
     AXIS_VECTORS,
     AXIS_UNALIGNED,
     AXIS_SHIFTED,
@@ -43,14 +34,51 @@ enum axis_shape {
 };
 
 /* How a kernel reads or combines elements, of those that serve several kinds: factors of a product;
- * float32 or float64; integers; float16, bfloat16; whether they are nonzero; bits (`or`, `xor`). A
+ * float32 or float64; integers; bits (`or`, `xor`); whether they are nonzero; float16, bfloat16. A
  * kernel asks in this order. */
 enum axis_kind {
     AXIS_PRODUCTS,
     AXIS_FLOATS,
     AXIS_INTEGERS,
-    AXIS_HALVES,
-    AXIS_BFLOATS,
+    AXIS_BITS,
     AXIS_TRUTHS,
-    AXIS_BITS
+    AXIS_HALVES,
+    AXIS_BFLOATS
+};
+
+/* Signed in a kernel; the planner compares steps as what their bits are without a sign. */
+#ifdef __CUDACC__
+typedef int64_t axis_step;
+#else
+typedef uint64_t axis_step;
+#endif
+
+/* Several axes on one side, the last one first: it has `stride`, the next ones the steps in `more`.
+ * The index on axis k is below `period[k]`, if that is not 0. */
+struct axis_side {
+    axis_step stride;
+    uint64_t period[3];
+    axis_step more[3];
+};
+
+/* The work of a launch, its kernel's last argument. Outer index o, reduced index r, inner index i:
+ * the element is in[outer offset of o + r * stride + inner offset of i], its result number o *
+ * inner + i; a partial result is (o * splits + split) * inner + i. From `outer` to `jump` they are
+ * the numbers of a problem. */
+struct axis_work {
+    uint64_t partials;      /* address of partial results of chunks of the reduced axis, and */
+    uint64_t partial_index; /* of argmin's indices of them; */
+    uint64_t tickets;       /* of counters at 0 that the kernel leaves at 0 */
+    uint64_t outer, reduced, inner;
+    axis_step stride;
+    struct axis_side outer_axes, inner_axes;
+    uint64_t key, mask, finish;
+    double divisor;
+    /* The reduced axis may be two, the inner one `period` elements long, the outer one's step
+     * `jump`; else both are 0. In a kernel the period is a factor and, from bit 32 on, a shift, and
+     * `jump` leads to the next of the outer one. */
+    uint64_t period;
+    axis_step jump;
+    uint64_t shape, splits, chunk, wide, group, tiles;
+    uint64_t kind; /* an axis_kind */
 };

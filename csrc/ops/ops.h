@@ -23,14 +23,15 @@ enum {
     OPS_BLOCKS_KEPT = 8,    /* number of each that a queue keeps */
 };
 
-/* One launch; the values are its arguments, 8 bytes each. An extent of 0 means 1. With `takes_wide`
- * the plan's struct is the last argument. */
+/* One launch; the values are its arguments, 8 bytes each, but the last `struct_values` of them are
+ * one argument, a struct. An extent of 0 means 1. With `takes_wide` the plan's struct is the last
+ * argument. */
 struct ops_step {
     struct device_kernel *kernel;
     const struct reg_rung *rung; /* rung of the kernel */
     unsigned grid[3], block[3], shared_bytes;
     uint64_t values[OPS_VALUES_MAX];
-    unsigned value_count;
+    unsigned value_count, struct_values;
     bool takes_wide, overlaps;
 };
 

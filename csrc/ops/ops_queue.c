@@ -223,14 +223,15 @@ struct device_launch ops_launch_of(const struct ops_plan *plan, unsigned i, void
     const struct ops_step *step = &plan->steps[i];
     for (unsigned k = 0; k < step->value_count; k++)
         arguments[k] = (void *)(uintptr_t)&step->values[k];
-    arguments[step->value_count] = (void *)(uintptr_t)plan->wide;
+    const unsigned count = step->value_count - (step->struct_values ? step->struct_values - 1 : 0);
+    arguments[count] = (void *)(uintptr_t)plan->wide;
     return (struct device_launch){
         .kernel = step->kernel,
         .grid = {extent(step->grid[0]), extent(step->grid[1]), extent(step->grid[2])},
         .block = {extent(step->block[0]), extent(step->block[1]), extent(step->block[2])},
         .shared_bytes = step->shared_bytes,
         .arguments = arguments,
-        .argument_count = step->value_count + step->takes_wide,
+        .argument_count = count + step->takes_wide,
         .overlaps = step->overlaps,
         .any_grid = true, /* planners know the grid limits of CUDA's current GPUs only */
     };

@@ -1,11 +1,8 @@
 /* ops_reduce_axis.c: plans reductions along an axis: a few strategies, each with its estimated
  * cost, of which the cheapest serves; where few results would leave the GPU idle, chunks of the
- * reduced axis and a second pass over their results. Knows no device.
+ * reduced axis, which the last block of each result joins. Knows no device.
  *
- * numbers: outer, reduced, inner; the step between reduced elements, in elements (signed); the
- * outer axes and the inner ones, as in reduce_axis.cu: the step of the last, up to three periods,
- * as many further steps; then key, mask, finish and divisor, defined there; the period and the
- * outer step if the reduced axis is two, else 0.
+ * A problem's numbers are those of struct axis_work, from `outer` to `jump`.
  */
 #include "ops.h"
 
@@ -13,20 +10,7 @@
 
 #include <string.h>
 
-enum { OUTER, REDUCED, INNER, STRIDE, OUTER_STRIDE };
-enum { PERIODS = 1, MORE = 4, AXES = 7 }; /* offsets within a side; numbers of a side */
-enum {
-    INNER_STRIDE = OUTER_STRIDE + AXES,
-    KEY = INNER_STRIDE + AXES,
-    MASK,
-    FINISH,
-    DIVISOR,
-    PERIOD,
-    JUMP
-};
-enum { NUMBERS = JUMP + 1, HOST_NUMBERS = PERIOD };
-
-enum { BLOCK = AXIS_BLOCK, WARP = 32, VECTOR = 16, IN_FLIGHT = 8, RAW = 0 };
+enum { BLOCK = AXIS_BLOCK, WARP = 32, VECTOR = 16, IN_FLIGHT = 8 };
 enum { STAGE_EDGES = 2 * VECTOR }; /* bytes: slabs need not begin or end at vectors */
 
 enum {
@@ -39,19 +23,20 @@ enum {
     SECTOR = 32,             /* bytes: a load of elements this far apart reads all between them */
     USUAL_CACHE = 4 << 20,   /* bytes of L2, if a device does not tell */
     SCRATCH_ALIGNMENT = 256, /* bytes */
+    FIRST_NUMBER = offsetof(struct axis_work, outer),
+    NUMBERS = (offsetof(struct axis_work, shape) - FIRST_NUMBER) / 8,
+    HOST_NUMBERS = NUMBERS - 2, /* without a second reduced axis */
 };
 
-/* The work of one launch. */
+/* A launch that is planned. */
 struct task {
     const struct ops_choice *choice;
     const struct reg_signature *signature;
-    device_address in, out, in_index, partials, partial_index, tickets;
-    uint64_t numbers[NUMBERS];
-    bool partial;         /* its elements are partial results: no third pass */
-    bool argmin, dense;   /* dense: without gaps */
-    enum dtype raw;       /* type of a stored partial result */
-    uint64_t item, count; /* bytes of an element; elements of a vector */
-    uint64_t shape, splits, chunk, wide, group, tiles;
+    device_address in;
+    struct axis_work work;
+    bool argmin, dense;                /* dense: without gaps */
+    enum dtype raw;                    /* type of a stored partial result */
+    uint64_t item, count;              /* bytes of an element; elements of a vector */
     unsigned variant;                  /* of the strategy */
     uint64_t loads, elements, results; /* of a thread */
     uint64_t sectors;                  /* of a warp's load of single elements */
@@ -73,12 +58,12 @@ static uint64_t cache_bytes(const struct ops_queue *queue) {
 }
 
 static uint64_t array_bytes(const struct task *task) {
-    return task->numbers[OUTER] * task->numbers[REDUCED] * task->numbers[INNER] * task->item;
+    return task->work.outer * task->work.reduced * task->work.inner * task->item;
 }
 
 /* Bytes of a value in shared memory. */
 static size_t value_size(const struct task *task) {
-    return task->argmin ? GPUOPT_ITEM_MAX : dtype_size(task->signature->accumulator);
+    return task->argmin ? GPUOPT_ITEM_MAX : max_u64(4, dtype_size(task->signature->accumulator));
 }
 
 /* Whether a block may have this much shared memory: the oldest simulated GPUs have 16 KiB. */
@@ -86,28 +71,22 @@ static bool has_shared(const struct ops_queue *queue, uint64_t bytes) {
     return bytes <= (uint64_t)queue->info.shared_per_block;
 }
 
-static bool one_axis(const uint64_t *side) { return side[PERIODS] == 0; }
+static bool one_axis(const struct axis_side *side) { return side->period[0] == 0; }
 
-static bool without_gaps(const uint64_t *n) {
-    return !n[PERIOD] && one_axis(n + OUTER_STRIDE) && one_axis(n + INNER_STRIDE) &&
-           (n[INNER] == 1 || n[INNER_STRIDE] == 1) && (n[REDUCED] == 1 || n[STRIDE] == n[INNER]) &&
-           (n[OUTER] == 1 || n[OUTER_STRIDE] == n[REDUCED] * n[INNER]);
+static bool without_gaps(const struct axis_work *w) {
+    return !w->period && one_axis(&w->outer_axes) && one_axis(&w->inner_axes) &&
+           (w->inner == 1 || w->inner_axes.stride == 1) &&
+           (w->reduced == 1 || w->stride == w->inner) &&
+           (w->outer == 1 || w->outer_axes.stride == w->reduced * w->inner);
 }
 
 /* Results that a block has at the end. */
 static uint64_t results_of_a_block(const struct task *task) {
-    const uint64_t shape = task->shape;
-    return shape == AXIS_ROWS || shape == AXIS_STRIDED ? 1
-           : shape == AXIS_GATHER                      ? BLOCK / task->group * task->wide
-           : shape == AXIS_NARROW                      ? task->numbers[INNER]
-                                                       : task->group;
-}
-
-/* Whether the last blocks combine the chunks' results themselves, because they are too few to repay
- * a launch. */
-static bool combines_itself(const struct task *task) {
-    return task->blocks / task->splits <= OPS_TICKETS &&
-           task->splits * results_of_a_block(task) <= fixed(combined);
+    const uint64_t shape = task->work.shape;
+    return shape == AXIS_ROWS     ? 1
+           : shape == AXIS_GATHER ? BLOCK / task->work.group * task->work.wide
+           : shape == AXIS_NARROW ? task->work.inner
+                                  : task->work.group;
 }
 
 /* --- strategies: each plans a launch and what a thread does in it; false: it cannot serve */
@@ -122,152 +101,103 @@ static bool plans(struct task *task, uint64_t loads, uint64_t elements) {
  * than that: a few more would need a second round. */
 static void split(const struct ops_queue *queue, struct task *task, uint64_t blocks,
                   uint64_t chunk_least, uint64_t chunk_unit) {
-    const uint64_t reduced = task->numbers[REDUCED];
+    const uint64_t reduced = task->work.reduced;
     const uint64_t wanted = multiprocessors(queue) * tuned(task, blocks);
-    uint64_t splits = blocks < wanted && !task->partial ? wanted / blocks : 1;
-    const uint64_t apart = task->shape == AXIS_STRIDED ? task->numbers[STRIDE] : 1;
+    uint64_t splits = blocks < wanted ? wanted / blocks : 1;
     splits = max_u64(1, min_u64(splits, reduced / chunk_least));
-    splits = max_u64(splits, ceil_div(reduced, AXIS_CHUNK / apart));
-    if (task->argmin && !task->partial) /* a thread has an index for each of its vectors */
-        splits = max_u64(splits, ceil_div(reduced, chunk_unit * (AXIS_POSITIONS / 4) / apart));
-    if (task->item == 1 && dtype_size(task->raw) > 1) /* 32-bit sums: overlapping rows are longer */
-        splits = max_u64(splits, ceil_div(reduced, chunk_unit * AXIS_BYTE_VECTORS));
-    task->chunk = round_up(ceil_div(reduced, splits), chunk_unit);
-    task->splits = ceil_div(reduced, task->chunk);
-    task->blocks = blocks * task->splits;
+    /* A thread has an index for each of its vectors, or sums bytes in 32 bits. */
+    const uint64_t vectors = task->argmin ? AXIS_POSITIONS / 4 : AXIS_BYTE_VECTORS;
+    splits = max_u64(splits, ceil_div(reduced, min_u64(AXIS_CHUNK, chunk_unit * vectors)));
+    task->work.chunk = round_up(ceil_div(reduced, splits), chunk_unit);
+    task->work.splits = ceil_div(reduced, task->work.chunk);
+    task->blocks = blocks * task->work.splits;
+}
+
+/* Rows of one element. */
+static bool plan_singles(const struct ops_queue *queue, struct task *task) {
+    (void)queue;
+    task->work.shape = AXIS_SINGLES;
+    task->blocks = ceil_div(task->work.outer * task->work.inner, AXIS_SINGLE_ROWS * BLOCK);
+    /* Loads in two rounds, or none. */
+    return task->work.reduced == 1 && plans(task, task->argmin ? 0 : 20, AXIS_SINGLE_ROWS);
 }
 
 /* Small contiguous slabs of reduced x inner elements through shared memory. */
 static bool plan_staged(const struct ops_queue *queue, struct task *task) {
-    const uint64_t *n = task->numbers;
+    struct axis_work *w = &task->work;
     const uint64_t item = task->item;
-    const uint64_t slab = n[REDUCED] * n[INNER], unit = VECTOR / item / gcd(slab, VECTOR / item);
+    const uint64_t slab = w->reduced * w->inner, unit = VECTOR / item / gcd(slab, VECTOR / item);
     const uint64_t stage = (uint64_t)queue->info.shared_per_block - STAGE_EDGES;
-    if (!task->dense || n[OUTER] == 1 || slab > tuned(task, slab_bytes) / item)
+    if (!task->dense || w->outer == 1 || slab > tuned(task, slab_bytes) / item)
         return false;
     uint64_t slabs = min_u64(tuned(task, stage_bytes), stage) / (slab * item);
-    slabs = max_u64(1, min_u64(slabs, n[OUTER] / multiprocessors(queue)));
+    slabs = max_u64(1, min_u64(slabs, w->outer / multiprocessors(queue)));
     if (slabs > unit) /* blocks begin at vectors */
         slabs -= slabs % unit;
-    task->shape = AXIS_STAGED;
-    task->wide = slabs;
+    w->shape = AXIS_STAGED;
+    w->wide = slabs;
     /* Enough threads; and several lanes share rows that begin at the same banks. */
-    const uint64_t row = n[INNER] == 1 ? slab * item : 1, banks = gcd(row, BANK_BYTES);
-    const bool by_vectors =
-        !task->argmin && n[INNER] == 1 && item <= 2 && n[REDUCED] >= AXIS_STAGED_VECTORS(item);
-    const uint64_t read = by_vectors ? VECTOR : item; /* bytes that a lane reads at once */
-    while (task->group < WARP && 2 * task->group * read <= n[REDUCED] * item &&
-           (2 * task->group * slabs * n[INNER] <= BLOCK || 2 * task->group * read < banks))
-        task->group *= 2;
-    task->blocks = ceil_div(n[OUTER], slabs);
+    const uint64_t row = w->inner == 1 ? slab * item : 1, banks = gcd(row, BANK_BYTES);
+    while (w->group < WARP && 2 * w->group <= w->reduced &&
+           (2 * w->group * slabs * w->inner <= BLOCK || 2 * w->group * item < banks))
+        w->group *= 2;
+    task->blocks = ceil_div(w->outer, slabs);
     task->shared_bytes = slabs * slab * item + STAGE_EDGES;
-    const uint64_t turns = ceil_div(slabs * n[INNER] * task->group, BLOCK);
+    const uint64_t turns = ceil_div(slabs * w->inner * w->group, BLOCK);
     /* Lanes of a warp read as many slabs at once; those at the same banks take turns. */
-    const uint64_t at_once = WARP / task->group / min_u64(n[INNER], WARP / task->group);
+    const uint64_t at_once = WARP / w->group / min_u64(w->inner, WARP / w->group);
     const uint64_t conflicts = max_u64(at_once * gcd(slab * item, BANK_BYTES) / BANK_BYTES, 1);
-    const uint64_t elements = ceil_div(n[REDUCED], task->group) * conflicts;
-    return plans(task, ceil_div(slabs * slab * item, VECTOR * BLOCK),
-                 turns * (by_vectors ? ceil_div(elements, 4) : elements));
+    const uint64_t elements = ceil_div(w->reduced, w->group) * conflicts;
+    return plans(task, ceil_div(slabs * slab * item, VECTOR * BLOCK), turns * elements);
 }
 
-/* Rows of one word each, contiguous and word-aligned, or of one element. */
-static bool plan_words(const struct ops_queue *queue, struct task *task) {
-    const uint64_t *n = task->numbers, bytes = n[REDUCED] * task->item;
-    const bool words = task->dense && n[INNER] == 1 && task->in % bytes == 0 &&
-                       (bytes == 2 || bytes == 4 || bytes == 8);
-    if (n[REDUCED] > 1 && !words)
-        return false;
-    (void)queue;
-    task->shape = AXIS_WORDS;
-    task->wide = bytes;
-    task->blocks = ceil_div(n[OUTER] * n[INNER], AXIS_WORD_ROWS * BLOCK);
-    /* None, in two rounds, or in one. */
-    const uint64_t loads = n[REDUCED] > 1 ? AXIS_WORD_ROWS : task->argmin ? 0 : 20;
-    return plans(task, loads, AXIS_WORD_ROWS * n[REDUCED]);
-}
-
-/* Rows of three elements, contiguous, the first at a vector. */
-static bool plan_triples(const struct ops_queue *queue, struct task *task) {
-    const uint64_t *n = task->numbers, item = task->item, rows = VECTOR / item; /* a thread's */
-    const size_t part = !task->argmin ? value_size(task) : item <= 2 ? 4 : 2 * item;
-    task->shared_bytes = BLOCK * (rows + 1) * part;
-    if (!task->dense || n[INNER] > 1 || n[REDUCED] != 3 || task->in % VECTOR != 0 ||
-        !has_shared(queue, task->shared_bytes))
-        return false;
-    task->shape = AXIS_TRIPLES;
-    task->blocks = ceil_div(n[OUTER], rows * BLOCK);
-    return plans(task, 3, 3 * rows);
-}
-
-/* Rows of a few whole vectors, contiguous, the first at a vector. */
-static bool plan_groups(const struct ops_queue *queue, struct task *task) {
-    const uint64_t *n = task->numbers, count = task->count;
-    const uint64_t vectors = n[REDUCED] / count;
-    while (task->group < vectors)
-        task->group *= 2;
-    const uint64_t rows = AXIS_GROUP_ROWS * BLOCK / task->group;
-    task->shared_bytes = rows * value_size(task);
-    if (!task->dense || n[INNER] > 1 || n[REDUCED] % count != 0 || task->in % VECTOR != 0 ||
-        vectors > WARP || !has_shared(queue, task->shared_bytes))
-        return false;
-    task->shape = AXIS_GROUPS;
-    task->wide = vectors;
-    task->blocks = ceil_div(n[OUTER], rows);
-    return plans(task, AXIS_GROUP_ROWS, AXIS_GROUP_ROWS * count);
-}
-
-/* Contiguous slabs of few inner elements by part of a block each, or chunks of them by a block.
- * `unit` threads have the same inner elements in all their vectors. */
+/* Slabs of few inner elements, or chunks of them, by a block, with short gaps between their rows:
+ * also rows of every second or third element. `unit` threads have the same inner elements in all
+ * their vectors. */
 static bool plan_narrow(const struct ops_queue *queue, struct task *task) {
-    const uint64_t *n = task->numbers, item = task->item, count = VECTOR / item;
-    const uint64_t inner = n[INNER] * item, unit = n[INNER] / gcd(n[INNER], count);
-    const uint64_t side = fixed(narrow_side) << task->variant, slabs = BLOCK / side;
-    task->shape = AXIS_NARROW;
+    struct axis_work *w = &task->work;
+    const uint64_t step = w->reduced > 1 ? w->stride : w->inner, item = task->item;
+    const uint64_t count = task->count, unit = step / gcd(step, count);
+    w->shape = AXIS_NARROW;
+    w->wide = step;
     task->shared_bytes = (BLOCK + 1) * AXIS_VECTOR_SHARED;
-    if (n[INNER] == 1 || inner > fixed(narrow_most) || !task->dense || task->partial ||
-        unit > side || !has_shared(queue, task->shared_bytes))
+    if (w->period || !one_axis(&w->inner_axes) || step < 2 || step < w->inner ||
+        (w->inner > 1 && w->inner_axes.stride != 1) || (step - w->inner) * item >= SECTOR ||
+        step * item > fixed(narrow_most) || unit > BLOCK || !has_shared(queue, task->shared_bytes))
         return false;
-    task->blocks = ceil_div(n[OUTER], slabs);
-    if (slabs == 1)
-        split(queue, task, n[OUTER], ceil_div(BLOCK * IN_FLIGHT * count, n[INNER]), count);
-    const uint64_t vectors = max_u64(min_u64(task->chunk, n[REDUCED]) * inner / VECTOR, 1) - 1;
-    if (vectors / side >= AXIS_POSITIONS / 4 || side > vectors ||
-        (task->splits > 1 && !combines_itself(task)))
-        return false;
-    task->group = side / unit * unit;
-    task->joins = max_u64(count, task->group * count / n[INNER] / WARP);
-    const uint64_t loads = ceil_div(vectors + 1, task->group);
-    return plans(task, loads, (loads + 1) * count);
+    split(queue, task, w->outer, ceil_div(BLOCK * IN_FLIGHT * count, step), count);
+    const uint64_t vectors = max_u64(min_u64(w->chunk, w->reduced) * step / count, 1) - 1;
+    w->group = BLOCK / unit * unit;
+    task->joins = max_u64(count, w->group * count / step / WARP);
+    const uint64_t loads = ceil_div(vectors + 1, w->group);
+    return loads < AXIS_POSITIONS / 4 && vectors >= BLOCK &&
+           plans(task, loads, (loads + 1) * count);
 }
 
-/* Rows whose vectors hold elements of one row only, all or every second or third. */
+/* Rows whose vectors hold elements of one row only. */
 static bool plan_rows(const struct ops_queue *queue, struct task *task, uint64_t group) {
-    const uint64_t *n = task->numbers, item = task->item, count = VECTOR / item;
-    const uint64_t apart = n[REDUCED] == 1 ? 1 : n[STRIDE];
-    const uint64_t widest = task->argmin ? AXIS_STRIDED_INDEXED : AXIS_STRIDED_ITEM;
-    if (n[INNER] > 1 || (apart != 1 && (item > widest || apart - 1 >= SECTOR / item)))
+    struct axis_work *w = &task->work;
+    const uint64_t count = task->count;
+    if (w->inner > 1 || (w->reduced > 1 && w->stride != 1))
         return false;
-    task->shape = apart > 1 ? AXIS_STRIDED : AXIS_ROWS;
-    task->group = group;
+    w->shape = AXIS_ROWS;
+    w->group = group;
     if (group < BLOCK)
-        task->blocks = ceil_div(n[OUTER], BLOCK / group);
+        task->blocks = ceil_div(w->outer, BLOCK / group);
     else
-        split(queue, task, n[OUTER], ceil_div(BLOCK * IN_FLIGHT * count, apart), BLOCK * count);
-    if (apart > 1) { /* lanes whose vectors hold the same elements; 1 / apart in 2^-20 */
-        task->tiles = group / apart * apart;
-        task->wide = ((1 << 20) - 1 + apart) / apart;
-    }
+        split(queue, task, w->outer, BLOCK * IN_FLIGHT * count, BLOCK * count);
     task->shared_bytes = BLOCK / WARP * value_size(task);
-    const uint64_t loads = ceil_div(min_u64(task->chunk, n[REDUCED]) * apart, count * group) + 1;
+    const uint64_t loads = ceil_div(min_u64(w->chunk, w->reduced), count * group) + 1;
     return plans(task, loads, loads * count);
 }
 
 /* Rows by a warp, or by part of one where they are whole vectors. */
 static bool plan_row_lanes(const struct ops_queue *queue, struct task *task) {
-    const uint64_t *n = task->numbers, group = WARP >> task->variant, count = task->count;
-    const bool at_vectors = task->dense && n[REDUCED] % count == 0 && task->in % VECTOR == 0;
+    struct axis_work *w = &task->work;
+    const uint64_t group = WARP >> task->variant, count = task->count;
+    const bool at_vectors = task->dense && w->reduced % count == 0 && task->in % VECTOR == 0;
     const uint64_t most = min_u64(AXIS_CHUNK / SECTOR, AXIS_POSITIONS / 4 * count * group / SECTOR);
-    return (at_vectors || group == WARP) && n[OUTER] > 1 && n[REDUCED] <= most &&
+    return (at_vectors || group == WARP) && w->outer > 1 && w->reduced <= most &&
            plan_rows(queue, task, group);
 }
 
@@ -281,21 +211,22 @@ static bool plan_row_blocks(const struct ops_queue *queue, struct task *task) {
  * (TUNING.md A6). */
 static bool plan_columns(const struct ops_queue *queue, struct task *task, enum axis_shape shape,
                          uint64_t wide, uint64_t results) {
-    const uint64_t *n = task->numbers, high = BLOCK / wide;
+    struct axis_work *w = &task->work;
+    const uint64_t high = BLOCK / wide;
     /* Partial results are written and read again, so they must be few beside the elements. */
     const uint64_t few = 16 * dtype_size(task->raw) / task->item;
-    task->shape = shape;
-    task->wide = wide;
-    task->group = results;
-    task->tiles = ceil_div(n[INNER], results);
-    split(queue, task, n[OUTER] * task->tiles,
+    w->shape = shape;
+    w->wide = wide;
+    w->group = results;
+    w->tiles = ceil_div(w->inner, results);
+    split(queue, task, w->outer * w->tiles,
           max_u64(few, high * IN_FLIGHT / 2 * tuned(task, chunk_passes)), high);
     task->shared_bytes = BLOCK * AXIS_VECTOR_SHARED;
-    const uint64_t rows = min_u64(task->chunk, n[REDUCED]), loads = ceil_div(rows, high);
+    const uint64_t rows = min_u64(w->chunk, w->reduced), loads = ceil_div(rows, high);
     task->joins = high > 1 ? ceil_div(results * min_u64(high, rows), BLOCK) : 0;
     const bool truths = strcmp(task->signature->op, "count") == 0; /* bytes of a result: */
     const uint64_t result = truths ? 1 : task->argmin || task->raw == DTYPE_int64 ? 8 : task->item;
-    if (high == 1 && shape != AXIS_UNALIGNED && task->splits == 1 && n[INNER] % task->count == 0 &&
+    if (high == 1 && shape != AXIS_UNALIGNED && w->splits == 1 && w->inner % task->count == 0 &&
         result * task->count >= 4 && result * task->count <= SECTOR)
         task->saved = fixed(stored_at_once);
     if (wide < 2 * WHOLE_LINES) /* blocks share lines and sectors with their neighbours */
@@ -305,10 +236,11 @@ static bool plan_columns(const struct ops_queue *queue, struct task *task, enum 
 
 /* Columns by vectors, in even tiles of whole 128-byte lines. */
 static bool plan_tiles(const struct ops_queue *queue, struct task *task, enum axis_shape shape) {
-    const uint64_t *n = task->numbers, side = WIDEST >> task->variant;
-    const uint64_t columns = ceil_div(n[INNER], task->count);
+    struct axis_work *w = &task->work;
+    const uint64_t side = WIDEST >> task->variant;
+    const uint64_t columns = ceil_div(w->inner, task->count);
     const uint64_t tile = ceil_div(columns, ceil_div(columns, side));
-    if (n[INNER] == 1 || n[INNER_STRIDE] != 1 || (task->variant && side >= columns))
+    if (w->inner == 1 || w->inner_axes.stride != 1 || (task->variant && side >= columns))
         return false;
     const uint64_t wide = min_u64(side, min_u64(columns, round_up(tile, WHOLE_LINES)));
     return plan_columns(queue, task, shape, wide, wide * task->count);
@@ -316,56 +248,58 @@ static bool plan_tiles(const struct ops_queue *queue, struct task *task, enum ax
 
 /* Each vector lies within one innermost row, and all rows begin at vectors. */
 static bool plan_aligned_columns(const struct ops_queue *queue, struct task *task) {
-    const uint64_t *n = task->numbers, *outer = n + OUTER_STRIDE, *inner = n + INNER_STRIDE;
+    struct axis_work *w = &task->work;
+    const struct axis_side *outer = &w->outer_axes, *inner = &w->inner_axes;
     const uint64_t count = task->count;
-    bool fit = task->in % VECTOR == 0 && n[INNER] % count == 0 &&
-               (n[OUTER] == 1 || *outer % count == 0) &&
-               (n[REDUCED] == 1 || n[STRIDE] % count == 0);
-    for (int k = 0; k < MORE - PERIODS; k++)
-        fit = fit && outer[MORE + k] % count == 0 && inner[MORE + k] % count == 0 &&
-              inner[PERIODS + k] % count == 0;
+    bool fit = task->in % VECTOR == 0 && w->inner % count == 0 &&
+               (w->outer == 1 || outer->stride % count == 0) &&
+               (w->reduced == 1 || w->stride % count == 0);
+    for (int k = 0; k < 3; k++)
+        fit = fit && outer->more[k] % count == 0 && inner->more[k] % count == 0 &&
+              inner->period[k] % count == 0;
     return fit && plan_tiles(queue, task, AXIS_VECTORS);
 }
 
 /* A thread shifts vectors of rows that begin anywhere; its first and last may pass the array. */
 static bool plan_shifted_columns(const struct ops_queue *queue, struct task *task) {
-    const uint64_t *n = task->numbers;
-    return task->item <= AXIS_SHIFTED_ITEM && n[REDUCED] <= fixed(shifted_rows) &&
-           one_axis(n + INNER_STRIDE) &&
-           (n[REDUCED] == 1 || n[STRIDE] * task->item >= STAGE_EDGES) &&
+    struct axis_work *w = &task->work;
+    return task->item <= AXIS_SHIFTED_ITEM && w->reduced <= fixed(shifted_rows) &&
+           one_axis(&w->inner_axes) && (w->reduced == 1 || w->stride * task->item >= STAGE_EDGES) &&
            plan_tiles(queue, task, AXIS_SHIFTED);
 }
 
-/* Columns by vectors of rows that begin anywhere, or of every second or third element: all rows of
- * a thread begin at the same place in a vector. */
+/* Columns by vectors of rows that begin anywhere: all rows of a thread begin at the same place in a
+ * vector. */
 static bool plan_unaligned_columns(const struct ops_queue *queue, struct task *task) {
-    const uint64_t *n = task->numbers, count = task->count, every = n[INNER_STRIDE];
-    const uint64_t high = (uint64_t)1 << task->variant, wide = BLOCK / high;
-    const uint64_t alike = count / gcd(n[STRIDE], count); /* rows until one begins like the first */
-    if (n[INNER] == 1 || !one_axis(n + INNER_STRIDE) || every == 0 || every > SECTOR / task->item ||
-        (n[REDUCED] > high && (n[STRIDE] == 0 || high % alike != 0)))
+    struct axis_work *w = &task->work;
+    const uint64_t count = task->count, high = (uint64_t)1 << task->variant, wide = BLOCK / high;
+    const uint64_t alike = count / gcd(w->stride, count); /* rows until one begins like the first */
+    if (w->inner == 1 || !one_axis(&w->inner_axes) || w->inner_axes.stride != 1 ||
+        (w->reduced > high && (w->stride == 0 || high % alike != 0)))
         return false;
-    const uint64_t most = (wide - 1) * count / every, less = (wide / 2 - 1) * count / every;
-    if (most == 0 || (less >= n[INNER] && wide > 2 && n[REDUCED] > high))
+    const uint64_t most = (wide - 1) * count, less = (wide / 2 - 1) * count;
+    if (most == 0 || (less >= w->inner && wide > 2 && w->reduced > high))
         return false; /* fewer threads hold all columns */
-    const uint64_t even = ceil_div(n[INNER], ceil_div(n[INNER], most));
+    const uint64_t even = ceil_div(w->inner, ceil_div(w->inner, most));
     const uint64_t unit = SECTOR / task->item;
     return plan_columns(queue, task, AXIS_UNALIGNED, wide, min_u64(most, round_up(even, unit)));
 }
 
 /* Bytes between the first elements of neighbouring results. */
 static uint64_t kept_apart(const struct task *task) {
-    return task->item * task->numbers[task->numbers[INNER] > 1 ? INNER_STRIDE : OUTER_STRIDE];
+    const struct axis_work *w = &task->work;
+    return task->item * (w->inner > 1 ? w->inner_axes.stride : w->outer_axes.stride);
 }
 
 /* Sectors that a warp's load of single elements touches. */
 static uint64_t sectors_of(const struct task *task) {
-    const uint64_t *n = task->numbers, item = task->item, lanes = min_u64(task->group, WARP);
-    const uint64_t apart = n[OUTER] * n[INNER] > 1 ? kept_apart(task) : SECTOR;
-    const uint64_t from_result = min_u64(apart, SECTOR);
-    if (!task->tiles) /* lanes across results */
+    const struct axis_work *w = &task->work;
+    const uint64_t item = task->item, lanes = min_u64(w->group, WARP);
+    const uint64_t from_result =
+        w->outer * w->inner > 1 ? min_u64(kept_apart(task), SECTOR) : SECTOR;
+    if (!w->tiles) /* lanes across results */
         return max_u64(from_result, 1);
-    const uint64_t step = n[REDUCED] > 1 ? n[STRIDE] * item : SECTOR;
+    const uint64_t step = w->reduced > 1 ? w->stride * item : SECTOR;
     const uint64_t along = min_u64(lanes * SECTOR, lanes * step);
     return max_u64(item, WARP / lanes * max_u64(lanes < WARP ? from_result : 0, along) / SECTOR);
 }
@@ -374,25 +308,25 @@ static uint64_t sectors_of(const struct task *task) {
  * takes one result, or several. */
 static bool plan_gather(const struct ops_queue *queue, struct task *task, bool along,
                         uint64_t parts) {
-    const uint64_t *n = task->numbers, item = task->item;
-    const uint64_t side = task->variant % 2 ? AXIS_SIDE(item) : 1;
-    const uint64_t results = n[OUTER] * n[INNER], reduced = n[REDUCED];
-    if (side > 1 && (task->in_index || parts == BLOCK))
+    struct axis_work *w = &task->work;
+    const uint64_t item = task->item, side = task->variant % 2 ? AXIS_SIDE(item) : 1;
+    const uint64_t results = w->outer * w->inner, reduced = w->reduced;
+    if (side > 1 && parts == BLOCK)
         return false;
     while (!along && parts < BLOCK && results <= BLOCK / parts / 2)
         parts *= 2;
-    task->shape = AXIS_GATHER;
-    task->group = parts;
-    task->wide = side;
-    task->tiles = along;
+    w->shape = AXIS_GATHER;
+    w->group = parts;
+    w->wide = side;
+    w->tiles = along;
     const uint64_t of_a_block = BLOCK / parts * side, tiles = ceil_div(results, of_a_block);
-    if (along && parts < BLOCK && !task->partial && reduced < AXIS_CHUNK)
+    if (along && parts < BLOCK && reduced < AXIS_CHUNK)
         task->blocks = tiles;
     else
         split(queue, task, tiles, max_u64(16 * dtype_size(task->raw) / item, parts * IN_FLIGHT),
               parts);
     task->shared_bytes = BLOCK * AXIS_ITEM_SHARED;
-    const uint64_t loads = ceil_div(min_u64(task->chunk, reduced), parts);
+    const uint64_t loads = ceil_div(min_u64(w->chunk, reduced), parts);
     task->results = side;
     task->sectors = sectors_of(task);
     task->joins = parts > 1 ? GATHER_JOINS * side : 0;
@@ -401,12 +335,12 @@ static bool plan_gather(const struct ops_queue *queue, struct task *task, bool a
 
 static bool plan_gather_along(const struct ops_queue *queue, struct task *task) {
     const unsigned k = task->variant / 2, parts = k < 5 ? 2u << k : BLOCK;
-    return task->numbers[REDUCED] > parts / 2 && plan_gather(queue, task, true, parts);
+    return task->work.reduced > parts / 2 && plan_gather(queue, task, true, parts);
 }
 
 static bool plan_gather_across(const struct ops_queue *queue, struct task *task) {
     const uint64_t parts = (uint64_t)1 << task->variant / 2;
-    return (parts == 1 || task->numbers[REDUCED] > parts) && plan_gather(queue, task, false, parts);
+    return (parts == 1 || task->work.reduced > parts) && plan_gather(queue, task, false, parts);
 }
 
 /* --- the choice */
@@ -422,7 +356,7 @@ static const struct strategy {
 };
 enum {
     STRATEGIES = sizeof strategies / sizeof *strategies,
-    GATHERS = 2 /* the last ones: they alone read indices, and two reduced axes */
+    GATHERS = 2 /* the last ones: they alone read two reduced axes */
 };
 
 /* Bytes that memory delivers to a multiprocessor in 1,000 cycles. */
@@ -435,23 +369,25 @@ static uint64_t memory_rate(const struct ops_queue *queue) {
 
 /* Bytes that memory delivers: elements with gaps between them share its sectors with the gaps. */
 static uint64_t memory_bytes(const struct task *task) {
-    const uint64_t *n = task->numbers, sector = SECTOR / task->item;
+    const struct axis_work *w = &task->work;
+    const uint64_t sector = SECTOR / task->item;
     uint64_t step = sector;
-    if (n[REDUCED] > 1)
-        step = min_u64(step, n[STRIDE]);
-    if (n[INNER] > 1)
-        step = min_u64(step, n[INNER_STRIDE]);
-    if (n[OUTER] > 1)
-        step = min_u64(step, n[OUTER_STRIDE]);
+    if (w->reduced > 1)
+        step = min_u64(step, w->stride);
+    if (w->inner > 1)
+        step = min_u64(step, w->inner_axes.stride);
+    if (w->outer > 1)
+        step = min_u64(step, w->outer_axes.stride);
     return array_bytes(task) * max_u64(step, 1);
 }
 
 /* Whether lanes walk along rows of their own, which evict each other's lines from L1 before these
  * are read to their ends (TUNING.md A18). */
 static bool evicts_lines(const struct task *task) {
-    const uint64_t *n = task->numbers, item = task->item;
-    const uint64_t together = task->tiles ? task->group * n[STRIDE] * item : 0; /* bytes */
-    return n[REDUCED] > 1 && n[STRIDE] * item < SECTOR && kept_apart(task) >= SECTOR &&
+    const struct axis_work *w = &task->work;
+    const uint64_t item = task->item;
+    const uint64_t together = w->tiles ? w->group * w->stride * item : 0; /* bytes */
+    return w->reduced > 1 && w->stride * item < SECTOR && kept_apart(task) >= SECTOR &&
            together < WHOLE_LINES * VECTOR;
 }
 
@@ -459,21 +395,20 @@ static bool evicts_lines(const struct task *task) {
  * once: in L1, or in L2 if blocks share them. Lanes that each read a sector of their own evict it
  * before neighbouring results read it: it comes from one level further away (TUNING.md A14). */
 static uint64_t sector_rate(const struct ops_queue *queue, const struct task *task, bool cached) {
-    const bool apart = !cached && task->tiles && task->group > 1 && task->numbers[REDUCED] > 1 &&
-                       task->numbers[STRIDE] * task->item >= SECTOR;
+    const struct axis_work *w = &task->work;
+    const bool apart =
+        !cached && w->tiles && w->group > 1 && w->reduced > 1 && w->stride * task->item >= SECTOR;
     const bool evicted = (!cached || task->results > 1) && evicts_lines(task),
-               far = evicted && !task->tiles && kept_apart(task) >= WHOLE_LINES * VECTOR;
-    if (task->group == BLOCK ? apart : far)
+               far = evicted && !w->tiles && kept_apart(task) >= WHOLE_LINES * VECTOR;
+    if (w->group == BLOCK ? apart : far)
         return memory_rate(queue);
-    return 1000 *
-           (task->group == BLOCK || apart || evicted ? fixed(cache_bytes) : fixed(near_bytes));
+    return 1000 * (w->group == BLOCK || apart || evicted ? fixed(cache_bytes) : fixed(near_bytes));
 }
 
-/* Rounds in which the last block of some results adds their chunks. */
+/* Rounds in which the last block of some results joins their chunks. */
 static uint64_t chunk_rounds(const struct task *task) {
-    if (task->shape == AXIS_GATHER)
-        return ceil_div(task->splits, CHUNKS_AT_ONCE * task->group);
-    return ceil_div(results_of_a_block(task) * ceil_div(task->splits, CHUNKS_AT_ONCE), BLOCK);
+    const uint64_t turns = ceil_div(task->work.splits, CHUNKS_AT_ONCE);
+    return ceil_div(results_of_a_block(task) * turns, BLOCK);
 }
 
 /* Estimates the cycles of a launch (TUNING.md A12). A block alone takes `cycles`; a full
@@ -492,52 +427,46 @@ static uint64_t cost_of(const struct ops_queue *queue, const struct task *task,
                    again = requested / m * 1000 / sector_rate(queue, task, cached);
     const uint64_t memory = max_u64(once + once * task->surplus / 128, again);
     const uint64_t issue = task->blocks * (cycles - task->saved) / m;
-    const uint64_t combine = task->splits == 1 ? 0
-                             : combines_itself(task)
-                                 ? fixed(ticket) + chunk_rounds(task) * fixed(chunk_round)
-                                 : fixed(launch);
+    const uint64_t combine =
+        task->work.splits == 1 ? 0 : fixed(ticket) + chunk_rounds(task) * fixed(chunk_round);
     return cycles + max_u64(memory, issue) + min_u64(memory, issue) / 4 + combine;
 }
 
 static void set_facts(struct task *task) {
     const char *op = task->signature->op;
-    uint64_t *n = task->numbers;
+    struct axis_work *w = &task->work;
     const bool number =
         strcmp(op, "sum") == 0 || strcmp(op, "prod") == 0 || strcmp(op, "count") == 0;
     task->argmin = strcmp(op, "argmin") == 0;
     task->raw = number ? task->signature->accumulator : task->signature->items;
     task->item = dtype_size(task->signature->items);
     task->count = VECTOR / task->item;
-    if (task->argmin && n[REDUCED] == 1) { /* the results are zeros, wherever elements are */
-        n[OUTER] *= n[INNER];
-        n[INNER] = 1;
-        memset(n + OUTER_STRIDE, 0, 2 * AXES * sizeof *n);
+    struct axis_side *inner = &w->inner_axes; /* one element each of two axes: rows */
+    if (w->reduced == 1 && w->outer == 1 && inner->period[0] && !inner->period[1]) {
+        w->outer = w->inner / inner->period[0];
+        w->outer_axes.stride = inner->more[0];
+        w->inner = inner->period[0];
+        inner->period[0] = inner->more[0] = 0;
     }
-    uint64_t *inner = n + INNER_STRIDE; /* one element each of two axes: rows */
-    if (n[REDUCED] == 1 && n[OUTER] == 1 && inner[PERIODS] && !inner[PERIODS + 1]) {
-        n[OUTER] = n[INNER] / inner[PERIODS];
-        n[OUTER_STRIDE] = inner[MORE];
-        n[INNER] = inner[PERIODS];
-        inner[PERIODS] = inner[MORE] = 0;
-    }
-    task->dense = without_gaps(n);
-    task->group = task->splits = task->results = 1;
-    task->chunk = n[REDUCED];
+    task->dense = without_gaps(w);
+    w->group = w->splits = task->results = 1;
+    w->chunk = w->reduced;
 }
 
 /* Hash of all that a decision depends on; never 0. */
 static uint64_t key_of(const struct task *task) {
-    uint64_t key = (uint64_t)(uintptr_t)task->signature ^ (task->in % VECTOR) << 48 ^
-                   (uint64_t)task->partial << 52 ^ (uint64_t)(task->in_index != 0) << 53;
+    uint64_t key = (uint64_t)(uintptr_t)task->signature ^ (task->in % VECTOR) << 48;
+    uint64_t numbers[NUMBERS];
+    memcpy(numbers, (const char *)&task->work + FIRST_NUMBER, sizeof numbers);
     for (int i = 0; i < NUMBERS; i++)
-        key = (key ^ key >> 29 ^ task->numbers[i]) * 0x9e3779b97f4a7c15;
+        key = (key ^ key >> 29 ^ numbers[i]) * 0x9e3779b97f4a7c15;
     return key | 1;
 }
 
 /* Plans the launch by the strategy of the lowest cost. */
 static void plan_cheapest(struct ops_queue *queue, struct task *task) {
     set_facts(task);
-    const unsigned first = task->in_index || task->numbers[PERIOD] ? STRATEGIES - GATHERS : 0;
+    const unsigned first = task->work.period ? STRATEGIES - GATHERS : 0;
     const uint64_t wanted = tuned(task, strategy), key = key_of(task);
     struct ops_decision *known = &queue->decisions[key % 64];
     const struct task given = *task;
@@ -553,7 +482,8 @@ static void plan_cheapest(struct ops_queue *queue, struct task *task) {
         for (unsigned variant = 0; variant < strategies[k].variants; variant++) {
             struct task next = given;
             next.variant = variant;
-            if (!strategies[k].plan(queue, &next))
+            if (!strategies[k].plan(queue, &next) ||
+                (next.work.splits > 1 && next.blocks / next.work.splits > OPS_TICKETS))
                 continue;
             next.cost = cost_of(queue, &next, &strategies[k]);
             if (wanted && wanted != k + 1)
@@ -569,128 +499,60 @@ static void plan_cheapest(struct ops_queue *queue, struct task *task) {
 
 /* --- launches */
 
-/* Whether to use streaming loads. A streaming line displaces only its like (see
- * common.cuh): the results, which are read next, stay in L2. That pays if the results fit and are a
- * fair share of all bytes (TUNING.md A7). */
-static bool is_streamed(const struct ops_queue *queue, const struct task *task, uint64_t results) {
-    const uint64_t bytes = array_bytes(task), fits = cache_bytes(queue) / 2;
-    return bytes > fits && results <= fits && results >= bytes / fixed(streamed_ratio);
-}
-
 static enum status too_many(const struct task *task) {
     return status_fail(STATUS_BAD_VALUE,
                        "array: %llu x %llu x %llu elements need too many blocks for one launch; "
                        "reduce slices of it",
-                       (unsigned long long)task->numbers[OUTER],
-                       (unsigned long long)task->numbers[REDUCED],
-                       (unsigned long long)task->numbers[INNER]);
+                       (unsigned long long)task->work.outer, (unsigned long long)task->work.reduced,
+                       (unsigned long long)task->work.inner);
 }
 
 /* Replaces the period by the factor and shift that divide numbers below 2^31 by it, and the outer
  * step by the jump from the end of one period to the next. */
-static void encode_period(uint64_t *values, const uint64_t *n) {
+static void encode_period(struct axis_work *work) {
     unsigned bits = 1;
-    while ((uint64_t)1 << bits < n[PERIOD])
+    while ((uint64_t)1 << bits < work->period)
         bits++;
-    values[PERIOD] = (((uint64_t)1 << (31 + bits)) / n[PERIOD] + 1) | (uint64_t)(bits - 1) << 32;
-    values[JUMP] = n[JUMP] - n[PERIOD] * n[STRIDE];
-}
-
-static enum status add_step(struct ops_queue *queue, const struct ops_choice *choice,
-                            const struct task *task, struct ops_plan *plan) {
-    struct ops_step *step = &plan->steps[plan->step_count++];
-    const uint64_t streamed = is_streamed(queue, task, plan->result_bytes);
-    const uint64_t arrays[] = {task->in,       task->out,    task->partials, task->partial_index,
-                               task->in_index, task->tickets};
-    const uint64_t planned[] = {task->shape, task->splits, task->chunk, task->wide,
-                                task->group, task->tiles,  streamed,    task->signature->kind};
-    if (task->blocks > GRID_MAX)
-        return too_many(task);
-    memcpy(step->values + step->value_count, arrays, sizeof arrays);
-    step->value_count += sizeof arrays / sizeof *arrays;
-    memcpy(step->values + step->value_count, task->numbers, sizeof task->numbers);
-    if (task->numbers[PERIOD])
-        encode_period(step->values + step->value_count, task->numbers);
-    step->value_count += NUMBERS;
-    memcpy(step->values + step->value_count, planned, sizeof planned);
-    step->value_count += sizeof planned / sizeof *planned;
-    step->grid[0] = (unsigned)task->blocks;
-    step->block[0] = BLOCK;
-    step->shared_bytes = (unsigned)task->shared_bytes;
-    return ops_kernel(queue, choice->rung, task->signature, choice->block, step);
-}
-
-/* The second pass: over `count` partial results for each result of the task; the next ones follow
- * in `in`. */
-static struct task second_pass(const struct ops_choice *choice, const struct task *task,
-                               uint64_t count, device_address partials, device_address indices) {
-    struct task last = {
-        .choice = choice, .in = partials, .in_index = indices, .out = task->out, .partial = true};
-    const char *op = strcmp(task->signature->op, "count") == 0 ? "sum" : task->signature->op;
-    const enum dtype raw = task->raw;
-    memcpy(last.numbers, task->numbers, sizeof last.numbers);
-    last.numbers[REDUCED] = count;
-    memset(last.numbers + OUTER_STRIDE, 0, 2 * AXES * sizeof *last.numbers);
-    last.numbers[PERIOD] = last.numbers[JUMP] = 0;
-    last.numbers[OUTER_STRIDE] = count * last.numbers[INNER];
-    last.numbers[STRIDE] = last.numbers[INNER];
-    last.numbers[INNER_STRIDE] = 1;
-    if (strcmp(op, "sum") == 0)
-        last.numbers[KEY] = UINT64_MAX; /* signed */
-    if (task->argmin)
-        last.numbers[MASK] = 0; /* the partial results hold indices already */
-    last.signature = reg_signature(choice->family, choice->rung, op, raw,
-                                   task->argmin ? DTYPE_int64 : task->signature->accumulator);
-    return last;
+    work->jump -= work->period * work->stride;
+    work->period = (((uint64_t)1 << (31 + bits)) / work->period + 1) | (uint64_t)(bits - 1) << 32;
 }
 
 enum status ops_reduce_axis_plan(struct ops_queue *queue, const struct ops_choice *choice,
                                  const struct ops_problem *problem, struct ops_plan *plan) {
-    struct task task = {.choice = choice,
-                        .signature = choice->signature,
-                        .in = problem->inputs[0],
-                        .out = problem->output};
-    memcpy(task.numbers, problem->numbers, sizeof task.numbers);
+    struct ops_step *step = &plan->steps[0];
     if (choice->rung->flags & RUNG_HOST) {
         const enum status status = ops_step_on_arrays(queue, choice, problem, plan);
-        memcpy(plan->steps[0].values + plan->steps[0].value_count, task.numbers,
-               HOST_NUMBERS * sizeof *task.numbers);
-        plan->steps[0].value_count += HOST_NUMBERS;
+        memcpy(step->values + step->value_count, problem->numbers,
+               HOST_NUMBERS * sizeof *problem->numbers);
+        step->value_count += HOST_NUMBERS;
         return status;
     }
-    plan->result = problem->output;
-    plan->result_bytes = problem->output_bytes;
-    plan->bytes = problem->input_bytes[0] + problem->output_bytes;
-
-    set_facts(&task);
-    struct task first = task;
-    plan_cheapest(queue, &first);
-    if (first.splits == 1)
-        return add_step(queue, choice, &first, plan);
-
-    const uint64_t results = task.numbers[OUTER] * task.numbers[INNER];
-    if (first.shape == AXIS_GATHER) {
-        task.numbers[OUTER] = 1;
-        task.numbers[INNER] = results;
+    struct task task = {.choice = choice, .signature = choice->signature, .in = problem->inputs[0]};
+    struct axis_work *work = &task.work;
+    memcpy((char *)work + FIRST_NUMBER, problem->numbers, NUMBERS * sizeof *problem->numbers);
+    plan_cheapest(queue, &task);
+    if (task.blocks > GRID_MAX || !task.blocks)
+        return too_many(&task);
+    if (work->splits > 1) {
+        const uint64_t partials = work->outer * work->inner * work->splits;
+        const uint64_t bytes = round_up(partials * dtype_size(task.raw), SCRATCH_ALIGNMENT);
+        enum status status =
+            ops_scratch(queue, plan, bytes + (task.argmin ? partials * sizeof(int64_t) : 0));
+        status = status ? status : ops_tickets(queue, &work->tickets);
+        if (status)
+            return status;
+        work->partials = plan->scratch;
+        work->partial_index = task.argmin ? plan->scratch + bytes : 0;
     }
-    const uint64_t partials = results * first.splits;
-    const uint64_t bytes = round_up(partials * dtype_size(task.raw), SCRATCH_ALIGNMENT);
-    enum status status =
-        ops_scratch(queue, plan, bytes + (task.argmin ? partials * sizeof(int64_t) : 0));
-    if (status)
-        return status;
-    first.partials = plan->scratch;
-    first.partial_index = task.argmin ? plan->scratch + bytes : 0;
-    if (combines_itself(&first)) {
-        status = ops_tickets(queue, &first.tickets);
-        return status ? status : add_step(queue, choice, &first, plan);
-    }
-    status = add_step(queue, choice, &first, plan);
-    if (status)
-        return status;
-    struct task last = second_pass(choice, &task, first.splits, plan->scratch, first.partial_index);
-    plan_cheapest(queue, &last);
-    if (last.splits > 1)
-        return too_many(&task); /* there is no third pass */
-    return add_step(queue, choice, &last, plan);
+    work->kind = task.signature->kind;
+    if (work->period)
+        encode_period(work);
+    const enum status status = ops_step_on_arrays(queue, choice, problem, plan);
+    memcpy(step->values + step->value_count, work, sizeof *work);
+    step->value_count += sizeof *work / sizeof *step->values;
+    step->struct_values = sizeof *work / sizeof *step->values;
+    step->grid[0] = (unsigned)task.blocks;
+    step->block[0] = BLOCK;
+    step->shared_bytes = (unsigned)task.shared_bytes;
+    return status;
 }

@@ -3,38 +3,18 @@
 #pragma once
 
 #include "axis_results.cuh"
-#include "axis_rows.cuh"
+#include "axis_lanes.cuh"
 #include "axis_trees.cuh"
 
 namespace axis {
 
-// Loads an element while other loads are in flight, or returns `absent`, as load_if.
-#define LOAD_IF(type, constraint)                        \
-    asm volatile("{ .reg .pred there;\n"                 \
-                 "setp.ne.u32 there, %2, 0;\n"           \
-                 "@there ld.global." type " %0, [%1]; }" \
-                 : "+" constraint(u.word)                \
-                 : "l"(from), "r"(static_cast<unsigned>(there)))
-template <class In> __device__ In load_item_if(bool there, const In *from, In absent) {
-    union {
-        typename chosen<sizeof(In) == 8, uint64, uint32_t>::type word;
-        In item;
-    } u = {0};
-    u.item = absent;
-    if constexpr (sizeof(In) == 8)
-        LOAD_IF("u64", "l");
-    else if constexpr (sizeof(In) == 4)
-        LOAD_IF("u32", "r");
-    else if constexpr (sizeof(In) == 2)
-        LOAD_IF("u16", "r");
-    else
-        LOAD_IF("u8", "r");
-    return u.item;
+// The periods before a reduced index, exact below 2^31.
+__device__ inline unsigned periods(const work &w, unsigned index) {
+    return __umulhi(index, unsigned(w.period)) >> unsigned(w.period >> 32);
 }
-#undef LOAD_IF
 
 // This thread's elements of SIDE results: every apart-th of `n`, `part` being its first; `first` is
-// the index of the chunk's first element. Results that do not exist have no address.
+// the index of the chunk's first element.
 template <unsigned SIDE, unsigned AT_ONCE, class Op, class In>
 __device__ void add_gathered(const Op &op, typename Op::Acc (&values)[SIDE],
                              const In *const (&from)[SIDE], const work &w, uint64 first,
@@ -54,17 +34,25 @@ __device__ void add_gathered(const Op &op, typename Op::Acc (&values)[SIDE],
 #pragma unroll
         for (unsigned k = 0; k < AT_ONCE; k++)
             offset[k] = at + k * step;
-        if (w.division)
+        if (w.period)
 #pragma unroll
             for (unsigned k = 0; k < AT_ONCE; k++)
-                offset[k] += int64(w.periods(unsigned(next) + k * apart)) * w.jump;
+                offset[k] += int64(periods(w, unsigned(next) + k * apart)) * w.jump;
+#pragma unroll
+        for (unsigned k = 1; k < AT_ONCE; k++) // no branches: missing ones repeat the first
+            offset[k] = int(k * apart) < left ? offset[k] : offset[0];
         alone<In> loaded[SIDE][AT_ONCE];
 #pragma unroll
         for (unsigned i = 0; i < SIDE; i++)
 #pragma unroll
             for (unsigned k = 0; k < AT_ONCE; k++)
-                loaded[i][k].items[0] =
-                    load_item_if(from[i] && int(k * apart) < left, from[i] + offset[k], absent);
+                loaded[i][k].items[0] = from[i][offset[k]];
+#pragma unroll
+        for (unsigned k = 1; k < AT_ONCE; k++)
+#pragma unroll
+            for (unsigned i = 0; i < SIDE; i++)
+                if (int(k * apart) >= left)
+                    loaded[i][k].items[0] = absent;
         op.by_kind([&](const auto &one) {
 #pragma unroll
             for (unsigned i = 0; i < SIDE; i++)
@@ -79,20 +67,6 @@ __device__ void add_gathered(const Op &op, typename Op::Acc (&values)[SIDE],
         values[i] = part < n
                         ? mine[i].whole(op, mine[i].part(0), {int64(first + part), int64(apart)})
                         : op.identity();
-}
-
-// The same for partial results, which have their indices already.
-template <class Op, class In>
-__device__ typename Op::Acc add_indexed(const Op &op, const In *in, const work &w, uint64 result,
-                                        unsigned part, unsigned apart) {
-    typename Op::Acc value = op.identity();
-    const uint64 n = result < w.outer * w.inner ? w.reduced : 0;
-#pragma unroll 1
-    for (uint64 k = part; k < n; k += apart) {
-        const int64 at = w.offset(result) + int64(k) * w.stride;
-        value = op.apply(value, op.load(in[at], w.in_index[at]));
-    }
-    return value;
 }
 
 // `group` threads reduce a result, and SIDE results each: adjacent lanes take adjacent elements if
@@ -115,17 +89,10 @@ __device__ void gather(const Op &op, const In *in, void *out, const work &w) {
 #pragma unroll
     for (unsigned i = 0; i < SIDE; i++) {
         const uint64 r = begin + i * wide;
-        from[i] = r < results ? in + w.offset(r) : nullptr;
+        from[i] = in + offset_of_result(w, r < results ? r : 0);
     }
     Acc values[SIDE];
-    bool indexed = false;
-    if constexpr (SIDE == 1 && has_index<Op>) {
-        indexed = w.in_index != nullptr;
-        if (indexed)
-            values[0] = add_indexed(op, in, w, begin, part, parts);
-    }
-    if (!indexed)
-        add_gathered<SIDE, SIDE == 1 ? 8 : 4>(op, values, from, w, first, part, parts, n);
+    add_gathered<SIDE, SIDE == 1 ? 8 : 4>(op, values, from, w, first, part, parts, n);
 
     Acc *shared = shared_memory<Acc>();
     // The value of a result in the thread that has its part 0.
@@ -144,18 +111,10 @@ __device__ void gather(const Op &op, const In *in, void *out, const work &w) {
         const Acc value = joined(values[0]);
         if (part == 0 && r < results) // not split: the first chunk
             store_result(op, w, out, split * results + r, value);
-        next_in_turn<1>(values);
+        next_in_turn(values);
     }
-    if (!w.tickets || !ends_last(w.tickets + tile, splits))
-        return;
-#pragma unroll 1
-    for (unsigned i = 0; i < SIDE; i++) {
-        const uint64 r = begin + i * wide;
-        Acc value = r < results ? join_chunks<4>(op, w, r, results, part, parts) : op.identity();
-        value = joined(value);
-        if (part == 0 && r < results)
-            storing<Op>::store(op, w, out, r, value);
-    }
+    const uint64 here = uint64(tile) * (wide * SIDE), left = results - here;
+    join_by_last<Op>(w, out, tile, results, 0, here, left < wide * SIDE ? left : wide * SIDE);
 }
 
 } // namespace axis

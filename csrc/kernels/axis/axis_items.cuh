@@ -10,6 +10,8 @@ namespace axis {
 
 template <bool First, class A, class B> struct chosen { using type = A; };
 template <class A, class B> struct chosen<false, A, B> { using type = B; };
+// One element in the form of a vector.
+template <class In> struct alone { In items[1]; };
 // A vector of 16 bytes.
 template <class In> union alignas(16) vec {
     static constexpr unsigned count = 16 / sizeof(In);
@@ -19,9 +21,8 @@ template <class In> union alignas(16) vec {
 };
 
 // --- operations: load() converts an element, apply() combines two values, identity() returns the
-// identity element. raw() is the stored form of a partial result, which a second pass loads as an
-// element; again() returns its value. neutral() is the identity as an element, with an index for
-// argmin.
+// identity element. raw() is the stored form of a partial result, as a pass over another axis loads
+// it; again() returns its value. neutral() is the identity as an element, with an index for argmin.
 
 // The bits of an element, xor `key`, are compared or combined (REDUCE_AXIS_SIGNATURES); sums mask
 // them. `kind` says how to read them: an axis_kind.
@@ -94,6 +95,8 @@ struct total : of_kind<Op, In, Kind> {
     }
     __device__ Raw raw(Acc a) const { return a; }
     __device__ Acc again(Raw raw) const { return raw; }
+    template <class Vec> __device__ const Vec &keyed(const Vec &one) const { return one; }
+    __device__ Acc load_keyed(In item) const { return this->self().load(item, 0); }
     __device__ In neutral() const {
         if constexpr (KEYED)
             return In(this->s.key);
@@ -143,48 +146,6 @@ __device__ inline float32 lesser(float32 a, float32 b) {
     return value;
 }
 #endif
-// The smaller of the signed halves of two words.
-__device__ inline uint32_t min_halves(uint32_t a, uint32_t b) {
-#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
-    uint32_t smaller;
-    asm("min.s16x2 %0, %1, %2;" : "=r"(smaller) : "r"(a), "r"(b));
-    return smaller;
-#else
-    const uint32_t high = int32(a) < int32(b) ? a : b; // the lower half only decides among equals
-    const uint32_t low = int32(a << 16) < int32(b << 16) ? a : b;
-    return (high & 0xffff0000u) | (low & 0xffffu);
-#endif
-}
-// The smaller of two 16-bit floats in each half, or a NaN.
-template <class Float> __device__ uint32_t min_floats(uint32_t a, uint32_t b);
-#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
-template <> __device__ uint32_t min_floats<half>(uint32_t a, uint32_t b) {
-    uint32_t least;
-    asm("min.NaN.f16x2 %0, %1, %2;" : "=r"(least) : "r"(a), "r"(b));
-    return least;
-}
-template <> __device__ uint32_t min_floats<bfloat>(uint32_t a, uint32_t b) {
-    uint32_t least;
-    asm("min.NaN.bf16x2 %0, %1, %2;" : "=r"(least) : "r"(a), "r"(b));
-    return least;
-}
-#else // not inlined: several times as long as the instruction, and used everywhere
-template <class Float> __device__ __noinline__ uint32_t least_floats(uint32_t a, uint32_t b) {
-    uint32_t least = 0;
-#pragma unroll
-    for (unsigned shift = 0; shift < 32; shift += 16) {
-        const Float one = {uint16_t(a >> shift)}, other = {uint16_t(b >> shift)};
-        const float32 x = widened(one), y = widened(other);
-        const bool first = x < y || x != x || (x == y && one.bits >> 15 != 0);
-        least |= uint32_t((first ? one : other).bits) << shift;
-    }
-    return least;
-}
-template <class Float> __device__ uint32_t min_floats(uint32_t a, uint32_t b) {
-    return least_floats<Float>(a, b);
-}
-#endif
-
 // The number that an element's bits, xor the key, are: an integer, or a float's bits, those of a
 // 16-bit float as float32; and back.
 template <template <class, unsigned> class Op, class In, unsigned Kind>
@@ -209,6 +170,16 @@ struct numbered : of_kind<Op, In, Kind> {
         return In(halves() ? half_bits : number >> cut());
     }
     __device__ In keyed(In bits) const { return bits ^ In(this->s.key); }
+    // All elements of a vector xor the key, by words: fewer instructions.
+    __device__ vec<In> keyed(const vec<In> &one) const {
+        vec<In> found;
+#pragma unroll
+        for (unsigned i = 0; i < 4; i++)
+            found.word[i] = one.word[i] ^ (sizeof(In) == 8 ? uint32_t(this->s.key >> i % 2 * 32)
+                                                           : keys_of<In>(this->s));
+        return found;
+    }
+    __device__ alone<In> keyed(const alone<In> &one) const { return {{keyed(one.items[0])}}; }
     // The bits of the largest number.
     __device__ In largest() const {
         return halves()          ? In(0x7c00)
@@ -219,85 +190,32 @@ struct numbered : of_kind<Op, In, Kind> {
     }
 };
 
-// Minima, and bitwise operations: `or`, or with mask 0 `xor`. Values are bits of elements, xor the
-// key.
+// Minima, and bitwise operations: `or`, or with mask 0 `xor`. Values are numbers.
 template <class In, unsigned Kind = ANY_KIND> struct op_least : numbered<op_least, In, Kind> {
-    using Acc = In;
+    using Acc = typename numbered<axis::op_least, In, Kind>::V;
     using Raw = In;
-    using V = typename numbered<axis::op_least, In, Kind>::V;
     static constexpr unsigned KINDS = numbered<axis::op_least, In, Kind>::NUMBERS | BITS,
-                              ORDERS = KINDS;
+                              ORDERS = KINDS & ~(1u << AXIS_BFLOATS);
     static constexpr bool REPEATS = Kind != ANY_KIND && Kind != AXIS_BITS;
-    __device__ Acc identity() const { return this->is(AXIS_BITS) ? 0 : this->largest(); }
-    __device__ Acc load(In item, int64) const { return this->keyed(item); }
-    __device__ V apply_numbers(V a, V b) const {
-        if (this->is(AXIS_BITS))
-            return a ^ b ^ (a & b & V(this->s.mask));
-        if (this->floats()) {
-            if constexpr (sizeof(In) == 8)
-                return __double_as_longlong(
-                    lesser(__longlong_as_double(a), __longlong_as_double(b)));
-            else
-                return __float_as_int(lesser(__int_as_float(a), __int_as_float(b)));
-        }
-        return a < b ? a : b;
+    __device__ Acc identity() const {
+        return this->is(AXIS_BITS) ? 0 : this->number(this->largest());
     }
+    __device__ Acc load(In item, int64) const { return this->number(this->keyed(item)); }
+    __device__ Acc load_keyed(In item) const { return this->number(item); }
     __device__ Acc apply(Acc a, Acc b) const {
-        if (this->halves() || this->bfloats())
-            return In(apply_words(uint16_t(a), uint16_t(b)));
-        return In(apply_numbers(a, b));
-    }
-    // The same for words of elements. Bytes are the upper bytes of halves: the lower byte only
-    // decides among equals.
-    __device__ uint32_t apply_words(uint32_t a, uint32_t b) const {
-        if constexpr (sizeof(In) == 4)
-            return uint32_t(apply_numbers(int32(a), int32(b)));
         if (this->is(AXIS_BITS))
-            return a ^ b ^ (a & b & uint32_t(this->s.mask));
-        if (this->halves())
-            return min_floats<half>(a, b);
-        if (this->bfloats())
-            return min_floats<bfloat>(a, b);
-        return min_halves(a, b);
+            return a ^ b ^ (a & b & Acc(this->s.mask));
+        if (!this->floats())
+            return a < b ? a : b;
+        if constexpr (sizeof(Acc) == 8)
+            return __double_as_longlong(lesser(__longlong_as_double(a), __longlong_as_double(b)));
+        else
+            return __float_as_int(lesser(__int_as_float(a), __int_as_float(b)));
     }
-    // One word of all elements of a vector.
-    __device__ uint32_t least_word(const vec<In> &one) const {
-        uint32_t least = 0;
-#pragma unroll
-        for (unsigned i = 0; i < 4; i++) {
-            const uint32_t word = one.word[i] ^ keys_of<In>(this->s);
-            least = i == 0 ? word : apply_words(least, word);
-            if (sizeof(In) == 1)
-                least = apply_words(least, word << 8);
-        }
-        return least;
-    }
-    __device__ Raw raw(Acc a) const { return this->keyed(a); }
+    __device__ Raw raw(Acc a) const { return this->keyed(this->bits_of(a)); }
     __device__ Acc again(Raw raw) const { return load(raw, 0); }
     __device__ In neutral() const { return raw(identity()); }
 };
-
-// The same for words of elements of argmin, one NaN for all, both zeros equal.
-__device__ inline uint32_t plain_halves(uint32_t floats) { // +0, and one NaN
-    asm("fma.rn.f16x2 %0, %0, %1, %2;" : "+r"(floats) : "r"(0x3c003c00), "r"(0));
-    return floats;
-}
-#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 800
-__device__ inline uint32_t plain_bfloats(uint32_t floats) {
-    asm("fma.rn.bf16x2 %0, %0, %1, %2;" : "+r"(floats) : "r"(0x3f803f80), "r"(0));
-    return floats;
-}
-#else
-__device__ __noinline__ uint32_t plain_bfloats(uint32_t floats) {
-    uint32_t plain = 0;
-#pragma unroll
-    for (unsigned shift = 0; shift < 32; shift += 16) {
-        const uint32_t bits = floats >> shift & 0xffffu, magnitude = bits & 0x7fffu;
-        plain |= (magnitude > 0x7f80 ? 0x7fffu : magnitude ? bits : 0) << shift;
-    }
-    return plain;
-}
-#endif
 
 template <class V> struct indexed {
     V value;
@@ -325,25 +243,6 @@ template <class In, unsigned Kind = ANY_KIND> struct op_argmin : numbered<op_arg
     }
     template <class T> static __device__ bool better_float(T a, T b, bool last) {
         return last ? b <= a || b != b : !(a <= b) && a == a;
-    }
-    // Words of elements up to 32 bits in the order of signed integers, and the number of an element
-    // of them.
-    __device__ uint32_t ordered_words(uint32_t items) const {
-        if (!this->floats())
-            return items;
-        // Negative values in descending order; the NaN, 0x7f.., wraps around. No carry crosses the
-        // halves: there is no -0.
-        if constexpr (sizeof(In) == 4) {
-            const int32 plain = __float_as_int(__int_as_float(int32(items)) + 0.0f);
-            return uint32_t(plain ^ (plain >> 31 & INT32_MAX)) + 1;
-        }
-        items = this->halves() ? plain_halves(items) : plain_bfloats(items);
-        return (items ^ (items >> 15 & 0x00010001u) * 0x7fffu) + 0x00010001u;
-    }
-    __device__ V number_of(int32 item) const {
-        const In bits = In(uint32_t(item) - this->floats()),
-                 highest = In(~uint64(0) >> (65 - 8 * sizeof(In)));
-        return this->number(this->floats() && bits < 0 ? bits ^ highest : bits);
     }
     __device__ Acc load(In item, int64 index) const { return again(item, index ^ this->s.mask); }
     __device__ Acc apply(Acc a, Acc b) const {
@@ -373,77 +272,32 @@ template <class In, unsigned Kind> constexpr bool has_index<op_argmin<In, Kind>>
 
 // --- vectors of 16 bytes
 
-// One element in the form of a vector.
-template <class In> struct alone { In items[1]; };
-
-// Identity elements, as words of a vector.
-template <class In> struct neutral_items {
-    static constexpr unsigned WORDS = sizeof(In) <= 4 ? 1 : sizeof(In) / 4;
-    uint32_t words[WORDS];
-
-    template <class Op> __device__ explicit neutral_items(const Op &op) {
-        vec<In> all;
+// A vector of identity elements.
+template <class In, class Op> __device__ uint4 neutral_vector(const Op &op) {
+    vec<In> all;
 #pragma unroll
-        for (unsigned i = 0; i < 4 * WORDS / sizeof(In); i++)
-            all.items[i] = op.neutral();
-#pragma unroll
-        for (unsigned i = 0; i < WORDS; i++)
-            words[i] = all.word[i];
-    }
-    __device__ uint4 vector() const {
-        return {words[0], words[1 % WORDS], words[0], words[1 % WORDS]};
-    }
-    // Word `i` of a vector: its `kept` bits, and the identity elsewhere.
-    __device__ uint32_t beside(uint32_t word, uint32_t kept, unsigned i) const {
-        return (word & kept) | (words[i % WORDS] & ~kept);
-    }
-};
+    for (unsigned i = 0; i < vec<In>::count; i++)
+        all.items[i] = op.neutral();
+    return all.words;
+}
 
-// Loads a vector while other loads are in flight, or returns `words`; as load_vector_if, or
-// streaming (evict-first).
-#define LOAD_VECTOR(hint)                                                     \
-    asm volatile("{ .reg .pred there;\n"                                      \
-                 "setp.ne.u32 there, %5, 0;\n"                                \
-                 "@there ld.global" hint ".v4.u32 {%0, %1, %2, %3}, [%4]; }"  \
-                 : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w) \
-                 : "l"(from), "r"(static_cast<unsigned>(there))) /* generic is global */
-template <bool Streamed>
+// Loads a vector while other loads are in flight, or returns `words`; as load_vector_if.
 __device__ inline uint4 load_if(bool there, const uint4 *from, uint4 words) {
-    if constexpr (Streamed)
-        LOAD_VECTOR(".cs");
-    else
-        LOAD_VECTOR("");
+    asm volatile("{ .reg .pred there;\n"
+                 "setp.ne.u32 there, %5, 0;\n"
+                 "@there ld.global.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+                 : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w)
+                 : "l"(from), "r"(static_cast<unsigned>(there))); // generic is global
     return words;
 }
-#undef LOAD_VECTOR
 
 // Vectors in flight at once: vector k comes from from(k) if there(k), else it is `absent`.
 template <class In, unsigned N, class There, class From>
-__device__ inline void load_some(vec<In> (&loaded)[N], bool streamed, const uint4 &absent,
-                                 const There &there, const From &from) {
-    if (streamed) {
+__device__ inline void load_some(vec<In> (&loaded)[N], const uint4 &absent, const There &there,
+                                 const From &from) {
 #pragma unroll
-        for (unsigned k = 0; k < N; k++)
-            loaded[k].words = load_if<true>(there(k), from(k), absent);
-    } else {
-#pragma unroll
-        for (unsigned k = 0; k < N; k++)
-            loaded[k].words = load_if<false>(there(k), from(k), absent);
-    }
-}
-
-// The same where all vectors are there: no predicates, no zeros.
-template <class In, unsigned N, class From>
-__device__ inline void load_every(vec<In> (&loaded)[N], bool streamed, const From &from) {
-    if (streamed) {
-#pragma unroll
-        for (unsigned k = 0; k < N; k++)
-            loaded[k].words = __ldcs(from(k));
-    } else {
-#pragma unroll
-        for (unsigned k = 0; k < N; k++)
-            loaded[k].words = *from(k);
-    }
+    for (unsigned k = 0; k < N; k++)
+        loaded[k].words = load_if(there(k), from(k), absent);
 }
 
 // As load_some, for half as many vectors, which begin at any element; the others are `absent`.
@@ -456,8 +310,8 @@ __device__ inline void load_shifted(vec<In> (&loaded)[N], const uint4 &absent, c
     };
 #pragma unroll
     for (unsigned k = 0; k < N / 2; k++) {
-        loaded[k].words = load_if<false>(there(k), aligned(k), absent);
-        loaded[N / 2 + k].words = load_if<false>(there(k) && off(k), aligned(k) + 1, absent);
+        loaded[k].words = load_if(there(k), aligned(k), absent);
+        loaded[N / 2 + k].words = load_if(there(k) && off(k), aligned(k) + 1, absent);
     }
 #pragma unroll
     for (unsigned k = 0; k < N / 2; k++) {
@@ -489,50 +343,5 @@ template <class In> __device__ vec<In> part_of_vector(const In *at, uint64 begin
     }
     return found;
 }
-
-// Selects the elements of a thread's vectors that count: all, or every `step`-th, in each vector
-// alike: the first of its elements is `phase` elements after one that counts. The others become
-// identities.
-template <class In> struct every_item {
-    template <class Op> __device__ every_item(const Op &, unsigned, unsigned) {}
-    __device__ every_item() {}
-    __device__ bool any() const { return true; }
-    template <unsigned N> __device__ void pick(vec<In> (&)[N]) const {}
-};
-template <class Op, class In>
-constexpr bool may_be_strided = sizeof(In) <=
-                                (has_index<Op> ? AXIS_STRIDED_INDEXED : AXIS_STRIDED_ITEM);
-template <class In> struct strided_items {
-    bool all;     // then pick() is one branch
-    vec<In> kept; // all bits of an element, or none
-    neutral_items<In> others;
-
-    template <class Op>
-    __device__ strided_items(const Op &op, unsigned step, unsigned phase)
-        : all(step == 1), others(op) {
-        kept.words = {0, 0, 0, 0};
-        if (all)
-            return;
-#pragma unroll
-        for (unsigned i = 0; i < vec<In>::count; i++) {
-#pragma unroll
-            for (unsigned at = i * sizeof(In); phase == 0 && at < (i + 1) * sizeof(In); at++)
-                kept.word[at / 4] |= 0xffu << at % 4 * 8;
-            phase = phase + 1 == step ? 0 : phase + 1;
-        }
-    }
-    __device__ bool any() const {
-        return all || (kept.word[0] | kept.word[1] | kept.word[2] | kept.word[3]) != 0;
-    }
-    template <unsigned N> __device__ void pick(vec<In> (&vectors)[N]) const {
-        if (all)
-            return;
-#pragma unroll
-        for (unsigned k = 0; k < N; k++)
-#pragma unroll
-            for (unsigned i = 0; i < 4; i++)
-                vectors[k].word[i] = others.beside(vectors[k].word[i], kept.word[i], i);
-    }
-};
 
 } // namespace axis

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "axis_items.cuh"
+#include "axis_trees.cuh"
 
 namespace axis {
 
@@ -12,68 +13,38 @@ namespace axis {
 __device__ inline uint64 quotient(uint64 a, uint64 b) {
     return (a | b) >> 32 ? a / b : uint32_t(a) / uint32_t(b);
 }
+using work = axis_work;
 
-// Several axes on one side, the last one first: axis 0 has `stride`, the next ones the steps in
-// `more`. The index on axis k is below `period[k]`, if that is not 0.
-struct axes {
-    int64 stride;
-    uint64 period[3];
-    int64 more[3];
-
-    // Not inlined: its divisions would be a large part of every kernel's code.
-    static __device__ __noinline__ int64 divided(axes side, uint64 index) {
-        int64 at = 0, step = side.stride;
+__device__ inline settings settings_of(const work &w) {
+    return {int64(w.key), int64(w.mask), unsigned(w.kind)};
+}
+// Not inlined: its divisions would be a large part of every kernel's code.
+__device__ __noinline__ int64 offset_of(axis_side side, uint64 index) {
+    int64 at = 0, step = side.stride;
 #pragma unroll
-        for (unsigned k = 0; k < 3 && side.period[k]; k++) {
-            const uint64 rest = quotient(index, side.period[k]);
-            at += int64(index - rest * side.period[k]) * step;
-            step = side.more[k];
-            index = rest;
-        }
-        return at + int64(index) * step;
+    for (unsigned k = 0; k < 3 && side.period[k]; k++) {
+        const uint64 rest = quotient(index, side.period[k]);
+        at += int64(index - rest * side.period[k]) * step;
+        step = side.more[k];
+        index = rest;
     }
-    __device__ int64 offset(uint64 index) const {
-        return period[0] ? divided(*this, index) : int64(index) * stride;
-    }
-};
+    return at + int64(index) * step;
+}
+__device__ inline int64 offset_in(const axis_side &side, uint64 index) {
+    return side.period[0] ? offset_of(side, index) : int64(index) * side.stride;
+}
+// The position of a result's first element.
+__device__ inline int64 offset_of_result(const work &w, uint64 result) {
+    if (w.inner == 1)
+        return offset_in(w.outer_axes, result);
+    if (w.outer == 1)
+        return offset_in(w.inner_axes, result);
+    const uint64 o = quotient(result, w.inner);
+    return offset_in(w.outer_axes, o) + offset_in(w.inner_axes, result - o * w.inner);
+}
 
-// Outer index o, reduced index r, inner index i: the element is in[outer offset of o + r * stride +
-// inner offset of i], its result number o * inner + i; a partial result is (o * splits + split) *
-// inner + i.
-struct work {
-    void *partials;        // partial results of chunks of the reduced axis, and
-    int64 *partial_index;  // argmin's indices of them;
-    const int64 *in_index; // the same indices when a second pass reads them as elements
-    unsigned *tickets;     // counters at 0 that the kernel leaves at 0: no second pass
-    uint64 outer, reduced, inner;
-    int64 stride;
-    axes outer_axes, inner_axes;
-    settings s;
-    uint64 finish;
-    float64 divisor;
-    // The reduced axis may be two, the inner one `period` elements long. Then `division` divides by
-    // the period: a factor and, from bit 32 on, a shift. `jump` leads to the next of the outer one.
-    uint64 division;
-    int64 jump;
-    uint64 shape, splits, chunk, wide, group, tiles;
-    bool streamed; // streaming loads: results stay in L2 (TUNING.md A7)
-
-    __device__ unsigned periods(unsigned k) const { // exact below 2^31
-        return __umulhi(k, unsigned(division)) >> unsigned(division >> 32);
-    }
-    // The position of a result's first element.
-    __device__ int64 offset(uint64 result) const {
-        if (inner == 1)
-            return outer_axes.offset(result);
-        if (outer == 1)
-            return inner_axes.offset(result);
-        const uint64 o = quotient(result, inner);
-        return outer_axes.offset(o) + inner_axes.offset(result - o * inner);
-    }
-};
-
-// Form of a result: raw for a second pass, else the caller's type. ops_reduce_axis.c and the Python
-// planner use the same numbers.
+// Form of a result: raw for a pass over another axis, else the caller's type. ops_reduce_axis.c and
+// the Python planner use the same numbers.
 enum finish { RAW, FLOAT64, FLOAT32, INT8, INT16, INT32, INT64, ANY, ALL, ODD, FLOAT16, BFLOAT16 };
 
 template <class To, class Number> __device__ To as_result(Number a) { return To(a); }
@@ -140,13 +111,11 @@ __device__ bool store_vectors(void *out, uint64 at, const Number (&results)[Coun
     }
 }
 
-// How results are stored: as they are, or indices. WIDE: they may be 8 bytes; stores_words(): they
-// are.
+// How results are stored: as they are, or indices. WIDE: they may be 8 bytes.
 template <class Op> struct storing {
     static constexpr bool WIDE = has_index<Op>;
     using Acc = typename Op::Acc;
     using Stored = typename chosen<WIDE, int64, typename Op::Raw>::type;
-    static __device__ bool stores_words(const work &) { return WIDE; }
     static __device__ Stored stored(const Op &op, const work &w, Acc a) {
         if constexpr (WIDE)
             return a.index + int64(w.divisor);
@@ -169,9 +138,6 @@ template <class Op> struct storing {
 template <class Op> struct storing_numbers {
     using Acc = typename Op::Acc;
     static constexpr bool WIDE = true, FRACTIONS = Op::FRACTIONS;
-    static __device__ bool stores_words(const work &w) {
-        return w.divisor == 0 && w.finish == (FRACTIONS ? FLOAT64 : INT64);
-    }
     static __device__ void store(const Op &, const work &w, void *out, uint64 at, Acc a) {
         const bool whole = !FRACTIONS || w.divisor == 0;
         if (w.finish == RAW || (whole && w.finish == (FRACTIONS ? FLOAT64 : INT64)))
@@ -227,22 +193,14 @@ template <class In> struct storing<op_sum<In>> : storing_numbers<op_sum<In>> {
             Numbers::store(op, w, out, at, a);
     }
 };
-// Calls f with the operation: that of its kind if storing a result, which is then repeated, is
-// short.
-template <class Op, class F> __device__ void by_stored_kind(const Op &op, const F &f) {
-    if constexpr (storing<Op>::WIDE)
-        f(op);
-    else
-        op.by_kind(f);
-}
 
 // --- partial results, which other blocks read
 
 template <class Op>
 __device__ void store_partial(const Op &op, const work &w, uint64 at, typename Op::Acc a) {
-    static_cast<typename Op::Raw *>(w.partials)[at] = op.raw(a);
+    reinterpret_cast<typename Op::Raw *>(w.partials)[at] = op.raw(a);
     if constexpr (has_index<Op>)
-        w.partial_index[at] = a.index;
+        reinterpret_cast<int64 *>(w.partial_index)[at] = a.index;
 }
 // The same, or the result if it is not split.
 template <class Op>
@@ -256,18 +214,17 @@ __device__ void store_result(const Op &op, const work &w, void *out, uint64 at,
 // Bypasses L1, which does not see other blocks' stores.
 template <class Op>
 __device__ typename Op::Acc load_partial(const Op &op, const work &w, uint64 at) {
-    const auto raw = __ldcg(static_cast<const typename Op::Raw *>(w.partials) + at);
+    const auto raw = __ldcg(reinterpret_cast<const typename Op::Raw *>(w.partials) + at);
     if constexpr (has_index<Op>)
-        return op.again(raw, __ldcg(w.partial_index + at));
+        return op.again(raw, __ldcg(reinterpret_cast<const int64 *>(w.partial_index) + at));
     else
         return op.again(raw);
 }
-// The value of every apart-th of a result's chunks, from `chunk` on; their partial results are
+// The value of every apart-th of a result's `chunks`, from `chunk` on; their partial results are
 // `step` from each other, the first at `at`. A thread loads AT_ONCE of them before it joins them.
 template <unsigned AT_ONCE, class Op>
 __device__ typename Op::Acc join_chunks(const Op &op, const work &w, uint64 at, uint64 step,
-                                        unsigned chunk, unsigned apart) {
-    const unsigned chunks = unsigned(w.splits);
+                                        unsigned chunks, unsigned chunk, unsigned apart) {
     typename Op::Acc value = op.identity();
 #pragma unroll 1
     for (; chunk < chunks; chunk += AT_ONCE * apart) {
@@ -289,18 +246,81 @@ __device__ typename Op::Acc join_chunks(const Op &op, const work &w, uint64 at, 
 // Whether this block is the last of the `splits` of these results: each draws a ticket after
 // storing its own. The results do not depend on which one is last. One thread's fences suffice, as
 // the barriers order the other threads' stores and loads with them.
-__device__ __noinline__ bool ends_last(unsigned *counter, unsigned splits) {
+__device__ __noinline__ bool ends_last(uint64 tickets, uint64 number, unsigned splits) {
     unsigned *ticket = shared_memory<unsigned>();
     __syncthreads();
     if (threadIdx.x == 0) {
         asm volatile("fence.acq_rel.gpu;" ::: "memory");
-        *ticket = atomicInc(counter, splits - 1);
+        *ticket = atomicInc(reinterpret_cast<unsigned *>(tickets) + number, splits - 1);
         asm volatile("fence.acq_rel.gpu;" ::: "memory");
     }
     __syncthreads();
     const bool last = *ticket == splits - 1;
     __syncthreads(); // shared memory is reused
     return last;
+}
+
+// Reduces a block's results, each of `parts` parts: get(result, helper, helpers) joins every
+// helpers-th part from `helper` on, put(result, value) stores. If results are few, several threads
+// take parts of each.
+template <class Op, class Get, class Put>
+__device__ void combine_parts(const Op &op, unsigned results, unsigned parts, const Get &get,
+                              const Put &put) {
+    using Acc = typename Op::Acc;
+    unsigned helpers = 1;
+    while (2 * helpers <= parts && 2 * helpers * results <= BLOCK)
+        helpers *= 2;
+    Acc *sums = shared_memory<Acc>();
+    const unsigned at_once = helpers == 1 ? BLOCK : results,
+                   helper = helpers == 1 ? 0 : threadIdx.x / results;
+#pragma unroll 1
+    for (unsigned base = 0; base < results; base += at_once) { // once, if there are helpers
+        const unsigned result = base + threadIdx.x - helper * results;
+        const bool there = helper < helpers && result < results;
+        Acc value = op.identity();
+        if (there)
+            value = get(result, helper, helpers);
+        if (helpers > 1) {
+            __syncthreads(); // the parts may share memory with the sums
+            if (there)
+                sums[threadIdx.x] = value;
+            value = strided_value(op, sums, value, helper, helpers, results);
+        }
+        if (there && helper == 0)
+            put(result, value);
+    }
+}
+
+// Joins the chunks of `results` results of outer index o, from inner index `begin` on. Not inlined,
+// as most shapes do so at their ends.
+template <class Op>
+__device__ __noinline__ void join_results(const work &w, void *out, uint64 inner, uint64 o,
+                                          uint64 begin, unsigned results) {
+    const Op op = {{settings_of(w)}};
+    const unsigned splits = unsigned(w.splits);
+    const uint64 at = o * splits * inner + begin, out_at = o * inner + begin;
+    if (results == 1) {
+        const auto value =
+            block_value(op, join_chunks<1>(op, w, at, inner, splits, threadIdx.x, BLOCK));
+        if (threadIdx.x == 0)
+            storing<Op>::store(op, w, out, out_at, value);
+        return;
+    }
+    const auto join = [&](unsigned result, unsigned part, unsigned apart) {
+        return join_chunks<8>(op, w, at + result, inner, splits, part, apart);
+    };
+    combine_parts(op, results, splits, join, [&](unsigned result, typename Op::Acc value) {
+        storing<Op>::store(op, w, out, out_at + result, value);
+    });
+}
+
+// The same by the last block of these results, if they are split: blocks count them on ticket
+// `number`.
+template <class Op>
+__device__ void join_by_last(const work &w, void *out, uint64 number, uint64 inner, uint64 o,
+                             uint64 begin, unsigned results) {
+    if (w.splits > 1 && ends_last(w.tickets, number, unsigned(w.splits)))
+        join_results<Op>(w, out, inner, o, begin, results);
 }
 
 } // namespace axis

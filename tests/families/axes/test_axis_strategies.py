@@ -30,6 +30,7 @@ LAYOUTS = [  # shape, view, axis
     ((3, 41, 90), np.s_[:, :, 1::3], 1),  # every third column
     ((2, 300, 57), np.s_[:, 1:-1, :55], 1),
     ((60, 40, 5), np.s_[:], 1),  # slabs of few inner elements
+    ((24, 26, 328), np.s_[:], 1),  # slabs of bytes that fewer threads take than are planned
     ((5, 64, 16), np.s_[:, :, ::3], 1),
 ]
 
@@ -73,6 +74,21 @@ def test_each_strategy_returns_numpys_results(device, strategy, op, dtype, resul
         got = bench.run(1, tuning={"strategy": strategy}).view(one.dtype).astype(result)
         want = reduce(base[view], axis=axis)  # whole numbers: every order of addition is exact
         np.testing.assert_array_equal(got, want.reshape(-1), str((shape, view, axis)))
+
+
+@pytest.mark.parametrize("device", GPUS)
+@pytest.mark.parametrize("strategy", [0, 5, 7, 9, 10])
+@pytest.mark.parametrize(
+    ("op", "dtype", "result"),
+    [("sum", "int16", "int64"), ("any", "int8", "bool"), ("argmin", "uint8", "int64")],
+)
+def test_chunks_of_many_results_are_joined_in_two_turns(device, strategy, op, dtype, result, rng):
+    """One block would join more than 8,192 partial results."""
+    base = rng.integers(0, 99, (6007, 250)).astype(dtype)
+    problem, one = problem_of(base, np.s_[:], 0, op, np.dtype(result))
+    bench = _core.Workbench(problem, device=device)
+    got = bench.run(1, tuning={"strategy": strategy}).view(one.dtype).astype(result)
+    np.testing.assert_array_equal(got, getattr(np, op)(base, axis=0))
 
 
 @pytest.mark.parametrize("device", GPUS)

@@ -275,7 +275,7 @@ def test_indices_of_reversed_axes(rng, monkeypatch):
         gpuopt.families.device_reduce, "compact", lambda view: pytest.fail("a copy")
     )
     for dtype in ("u1", "f4"):
-        items = rng.integers(0, 50, 70_001).astype(dtype)  # enough for a second pass
+        items = rng.integers(0, 50, 70_001).astype(dtype)  # enough for many chunks
         if dtype == "f4":
             items[[11, 60_000]] = np.nan
         for view in (items[::-1], items[::-3], items[:70_000].reshape(10, -1)[::-1, ::-1]):

@@ -165,7 +165,7 @@ def test_random_shapes_axes_and_layouts(device, rng):
 
 
 # One shape per plan: slabs through shared memory, aligned or not; rows whole and in chunks; columns
-# by vectors, aligned or not; few columns; a second pass.
+# by vectors, aligned or not; few columns; chunks of rows.
 SHAPES = [
     ((700, 3), 1),
     ((700, 16), 1),
