@@ -101,4 +101,5 @@ struct transpose_plan {
     struct transpose_cut cuts[TRANSPOSE_CUTS];
     struct transpose_axis axes[TRANSPOSE_AXES_MAX];
     uint32_t all_row_tiles; /* of all strips of a matrix */
+    uint32_t sparse; /* loads fetch no bytes around their own: the input's runs are far apart */
 };

@@ -40,6 +40,7 @@ static void find_steps(struct axes *axes) {
         out *= axes->extent[axis];
     }
     axes->items = out;
+    axes->sparse = ops_transpose_sparse(axes);
 }
 
 /* Removes an axis: of extent 1, or merged into its neighbour. */
@@ -249,8 +250,16 @@ static bool adjoin_soon(const struct axes *axes) {
     return false;
 }
 
+/* Whether the next row in memory is copied so late that L2 has lost the bytes fetched with it. */
+static bool adjoin_late(const struct axes *axes) {
+    for (unsigned axis = 0; moves_rows(axes) && axis + 1 < axes->count; axis++)
+        if (axes->in[axis] == axes->extent[axes->count - 1])
+            return axes->out[axis] * axes->item >= fixed(late_rows);
+    return false;
+}
+
 /* Whether rows that stay whole are so short that packed tiles are faster, unless gaps that those do
- * not load follow each (TUNING.md T7, T15, T40). */
+ * not load follow each (TUNING.md T7, T15, T40, T44). */
 static bool are_short_rows(const struct axes *axes) {
     const unsigned last = axes->count - 1;
     const uint64_t bytes = axes->extent[last] * axes->item;
@@ -258,7 +267,8 @@ static bool are_short_rows(const struct axes *axes) {
         (axes->in[last - 1] != axes->extent[last] &&
          axes->in[last - 1] * axes->item > ops_transpose_gap(axes)))
         return false;
-    return bytes <= SECTOR || (bytes % SECTOR != 0 && bytes <= fixed(short_row));
+    return bytes <= SECTOR ||
+           ((bytes % SECTOR != 0 || adjoin_late(axes)) && bytes <= fixed(short_row));
 }
 
 /* Whether input and output of each matrix coincide, and are square. */
@@ -315,6 +325,9 @@ static uint64_t count_tiles(const struct ops_queue *queue, size_t item, uint64_t
 
 /* --- the rung that supports any axes */
 
+/* Whether tiles of a matrix, which load 256 bytes of a row, fetch too much of gaps. */
+static bool fetches_gaps(const struct axes *axes) { return axes->sparse && axes->sparse <= LINE; }
+
 /* Whether tiles of a matrix are better than any wide ones, which store whole sectors where columns
  * of the output begin within one: L2 joins the parts of adjacent vectors, but not between strips;
  * or than these (TUNING.md T25, T39). */
@@ -324,14 +337,18 @@ static bool is_matrix_best(const struct axes *axes, const uint64_t *arrays,
     uint64_t out = arrays[1];
     for (unsigned position = 0; position + 1 < axes->count; position++)
         out |= axes->out[axes->output[position]] * axes->item;
+    if (fetches_gaps(axes))
+        return false;
     return matrix->shape == TRANSPOSE_ALIGNED
                ? joins || out % SECTOR == 0
                : axes->item == WORD && matrix->rows * axes->item >= fixed(whole_most);
 }
 static bool is_matrix_better(const struct axes *axes, const struct transpose_plan *matrix,
-                             const struct transpose_plan *wide, bool cheap) {
+                             const struct transpose_plan *wide, uint64_t cost) {
     const bool phased = matrix->shape == TRANSPOSE_PHASED;
-    if (!cheap)
+    if (fetches_gaps(axes))
+        return false;
+    if (cost >= fixed(wide_cost))
         return !phased || axes->item == WORD;
     return phased && axes->item == WORD && !wide->whole &&
            fills(matrix, axes->item, fixed(words_fill));
@@ -346,11 +363,18 @@ static bool precedes_gap(const struct axes *axes, const struct transpose_plan *w
     return wide->tile_columns == wide->columns && axis > 0 && axes->in[axis - 1] != run;
 }
 
-/* Whether wide tiles that are cheap by their estimate are better than packed ones, which move a few
- * columns in one piece faster (TUNING.md T35, T39). */
-static bool is_wide_better(const struct axes *axes, const struct transpose_plan *wide) {
+/* Whether wide tiles of this cost are better than packed ones, which move a few columns in one
+ * piece faster, but words of small matrices, or in columns of a tile, slower (TUNING.md T35, T39,
+ * T44). */
+static bool is_wide_better(const struct axes *axes, const struct transpose_plan *wide,
+                           uint64_t cost) {
+    const uint64_t matrix = wide->rows * axes->extent[axes->count - 1] * axes->item;
+    const bool slow = axes->item == WORD && (wide->whole ? matrix <= fixed(small_matrix)
+                                                         : wide->tile_columns * WORD >= 2 * SECTOR);
+    if (cost >= (slow ? fixed(packed_cost) : fixed(wide_cost)))
+        return false;
     const bool one_run =
-        wide->columns * axes->item <= fixed(few_columns) && wide->in_pitch == wide->columns;
+        wide->columns * axes->item <= ops_transpose_few(axes) && wide->in_pitch == wide->columns;
     const bool gap = precedes_gap(axes, wide);
     const uint64_t few = gap && axes->item < VECTOR ? 0 : gap ? 3 * SECTOR : 2 * SECTOR;
     return wide->whole || (!one_run && wide->tile_columns * axes->item >= few);
@@ -421,12 +445,18 @@ static uint64_t plan_gaps(const struct ops_queue *queue, const struct axes *axes
     return wide ? order_tiles(queue, axes->item, arrays[0], plan) : 0;
 }
 
+/* Whether elements may be moved one by one, unless in place. */
+static bool may_gather(const struct ops_choice *choice, const struct axes *axes) {
+    return choice->any_rung && axes->reach <= UINT32_MAX;
+}
+
 /* Replaces tiles of a matrix, or a copy of rows, by better tiles; returns the blocks of a strip. */
-static uint64_t choose_tiles(const struct ops_queue *queue, const struct axes *axes,
-                             const uint64_t *arrays, struct transpose_plan *plan, uint64_t blocks) {
+static uint64_t choose_tiles(const struct ops_queue *queue, const struct ops_choice *choice,
+                             const struct axes *axes, const uint64_t *arrays,
+                             struct transpose_plan *plan, uint64_t blocks) {
     struct transpose_plan wide = {.grid_axes = 0}, packed, narrow;
     uint64_t wide_blocks = 0;
-    bool cheap = false;
+    uint64_t cost = UINT64_MAX;
     if (axes->item < WORD && !moves_rows(axes) &&
         (!blocks || plan->shape == TRANSPOSE_PHASED ||
          !fills(plan, axes->item, fixed(whole_fill))) &&
@@ -440,34 +470,24 @@ static uint64_t choose_tiles(const struct ops_queue *queue, const struct axes *a
     }
     if (axes->item >= WORD && !moves_rows(axes) &&
         !(blocks && is_matrix_best(axes, arrays, plan))) {
-        cheap =
-            ops_transpose_wide(axes, arrays, queue->info.multiprocessors, &wide) < fixed(wide_cost);
+        cost = ops_transpose_wide(axes, arrays, queue->info.multiprocessors, &wide);
         wide_blocks = order_tiles(queue, axes->item, arrays[0], &wide);
-        blocks = blocks && is_matrix_better(axes, plan, &wide, cheap) ? blocks : 0;
+        blocks = blocks && is_matrix_better(axes, plan, &wide, cost) ? blocks : 0;
     }
-    if (!(wide_blocks && cheap && is_wide_better(axes, &wide)) &&
-        (!blocks || are_short_rows(axes)) &&
-        ops_transpose_pack(axes, arrays, queue->info.multiprocessors, &packed)) {
-        *plan = packed;
-        return plan->tiles;
+    if (!(wide_blocks && is_wide_better(axes, &wide, cost)) && (!blocks || are_short_rows(axes))) {
+        if (may_gather(choice, axes) && ops_transpose_in_order(axes)) {
+            plan_rows(axes, plan);
+            return row_blocks(queue, axes->item, choice->block, plan);
+        }
+        if (ops_transpose_pack(axes, arrays, queue->info.multiprocessors, &packed)) {
+            *plan = packed;
+            return plan->tiles;
+        }
     }
     if (blocks || !wide_blocks)
         return blocks;
     *plan = wide;
     return wide_blocks;
-}
-
-/* Whether adjacent elements of the input's innermost axis are near in the output, but few adjoin
- * there or in the input: results of a few MiB are then moved one by one faster than by tiles, as
- * smaller ones are that stay in L2 (TUNING.md T33, T38). */
-static bool is_gather_better(const struct axes *axes) {
-    const unsigned last = axes->count - 1;
-    const uint64_t bytes = axes->items * axes->item;
-    const bool few = axes->extent[last] <= fixed(few_adjoin) ||
-                     axes->extent[axes->output[last]] <= fixed(few_adjoin) / 3;
-    const bool near = few && axes->item > 1 && axes->out[last] <= fixed(near_items);
-    return bytes <= fixed(gather_bytes) ||
-           (near && bytes <= fixed(gather_near) * (axes->item > WORD ? 2 : 1));
 }
 
 static enum status not_square(void) {
@@ -487,8 +507,7 @@ static enum status find_tiles(const struct ops_queue *queue, const struct ops_ch
         axes->extent[0] = axes->in[0] = axes->out[0] = axes->items = axes->reach = 1;
         axes->output[0] = 0;
     }
-    const bool may_gather = choice->any_rung && !in_place && axes->reach <= UINT32_MAX;
-    const bool gathers = may_gather && is_gather_better(axes);
+    const bool gathers = !in_place && may_gather(choice, axes) && ops_transpose_gathers(axes);
     const bool gaps = last_step(axes) != 1;
     if (in_place && moves_rows(axes) && axes->count > 1)
         return not_square();
@@ -505,7 +524,9 @@ static enum status find_tiles(const struct ops_queue *queue, const struct ops_ch
         grid = count_tiles(queue, axes->item, arrays[0], plan);
     }
     if (!in_place && !gaps && !gathers)
-        grid = choose_tiles(queue, axes, arrays, plan, grid);
+        grid = choose_tiles(queue, choice, axes, arrays, plan, grid);
+    plan->sparse = axes->sparse || (plan->shape == TRANSPOSE_ROWS && adjoin_late(axes) &&
+                                    axes->extent[axes->count - 1] * axes->item <= 4 * LINE);
     if (!grid)
         return status_fail(STATUS_BAD_VALUE, "axes: too many items, or axes, for one launch");
     *blocks = grid;

@@ -10,7 +10,8 @@ enum {
     AXES_MAX = 64,       /* NumPy's */
     VECTOR = 16,         /* bytes of the widest access: a vector */
     SECTOR = 32,         /* bytes */
-    LINE = 256,          /* bytes of a DRAM burst, not of a cache line */
+    LINE = 256,          /* bytes that a load may fetch, not of a cache line */
+    ATOM = 64,           /* bytes of a burst of DRAM */
     WORD = 4,            /* bytes of a bank of shared memory */
 };
 
@@ -22,6 +23,7 @@ struct axes {
     uint64_t in[AXES_MAX], out[AXES_MAX];
     uint64_t items, reach; /* `reach`: elements from the input's first to its last */
     size_t item;           /* bytes of an element */
+    uint64_t sparse;       /* bytes of the input's runs if they are far apart, else 0 */
 };
 
 /* Whether the innermost axis stays innermost: rows are copied whole. */
@@ -32,6 +34,11 @@ static inline bool moves_rows(const struct axes *axes) {
 /* The step of the innermost axis. */
 static inline uint64_t last_step(const struct axes *axes) {
     return axes->count ? axes->in[axes->count - 1] : 1;
+}
+
+/* Bytes of all columns in one piece, up to which packed tiles are better than wide ones. */
+static inline uint64_t ops_transpose_few(const struct axes *axes) {
+    return axes->item == WORD ? ops_fixed(transpose, few_words) : ops_fixed(transpose, few_columns);
 }
 
 /* Bytes between elements of an axis, up to which packed tiles load gaps with them. */
@@ -57,3 +64,17 @@ bool ops_transpose_runs(const struct axes *axes, const struct transpose_plan *pl
  * returns how much longer than a copy they take by their estimate, in 1/65536 of it. */
 uint64_t ops_transpose_wide(const struct axes *axes, const uint64_t *arrays,
                             unsigned multiprocessors, struct transpose_plan *plan);
+
+/* The bytes of the input's runs if they are short and so far apart that the 256 bytes around a
+ * load, which it may fetch, have too much of the gaps; else 0 (TUNING.md T43). */
+uint64_t ops_transpose_sparse(const struct axes *axes);
+
+/* Whether the output's order reads the input almost in order: whole sectors within a block's
+ * elements, few lines at a time for a warp, and rows that a warp seldom counts anew: results of any
+ * size are then moved one by one faster than by tiles (TUNING.md T44). */
+bool ops_transpose_in_order(const struct axes *axes);
+
+/* Whether adjacent elements of the input's innermost axis are near in the output, but few adjoin
+ * there or in the input: results of a few MiB are then moved one by one faster than by tiles, as
+ * smaller ones are that stay in L2 (TUNING.md T33, T38). */
+bool ops_transpose_gathers(const struct axes *axes);

@@ -1,6 +1,6 @@
 /* ops_transpose_wide.c: plans tiles over any axes for elements of at least a word, then for
- * narrower ones: which axes are a tile's rows, which its columns, and how many of each. Knows no
- * queue.
+ * narrower ones: which axes are a tile's rows, which its columns, and how many of each; and tells
+ * which arrays no tiles suit. Knows no queue.
  */
 #include "ops_transpose.h"
 
@@ -159,8 +159,8 @@ static uint64_t even_part(uint64_t extent, uint64_t most, uint64_t unit) {
 
 /* In shared memory: bytes of an entry of the table of rows, which one axis does not need; and the
  * distance of rows in elements, of tiles that are not stored as a run of single words. */
-static uint64_t entry_bytes(const struct division *division) {
-    return division->rows.count > 1 ? sizeof(uint64_t) : 0;
+static uint64_t entry_bytes(const struct axes *axes, const struct division *division) {
+    return division->rows.count > 1 || axes->sparse ? sizeof(uint64_t) : 0;
 }
 static uint64_t pitch_of(uint64_t columns, uint64_t item) {
     return round_up(columns, item == VECTOR ? 2 : VECTOR / item);
@@ -173,7 +173,7 @@ static uint64_t instructions(const struct wide_tiling *tiling, const struct divi
                              uint64_t rows, uint64_t columns, uint64_t lead) {
     enum { BLOCK = 256, LANES = 8 };
     const uint64_t vector = VECTOR / tiling->axes->item, axes = division->columns.count;
-    const uint64_t several = axes > 1 ? axes : 0, table = division->rows.count > 1;
+    const uint64_t several = axes > 1 ? axes : 0, table = entry_bytes(tiling->axes, division) > 0;
     const uint64_t at_once = max_u64(BLOCK / columns, 1), visits = ceil_div(columns, BLOCK);
     const uint64_t load = 17 + 20 * several + (rows + lead) * (5 + 2 * table) / at_once;
     uint64_t all = BLOCK * (100 + visits * load) + 24 * table * division->rows.count * rows;
@@ -227,7 +227,8 @@ static uint64_t cost_of(const struct wide_tiling *tiling, const struct division 
 static void consider(struct wide_tiling *tiling, const struct division *division, uint64_t rows,
                      uint64_t columns, uint64_t lead) {
     const uint64_t item = tiling->axes->item, all = rows + lead;
-    const uint64_t bytes = all * ((pitch_of(columns, item) + 1) * item + entry_bytes(division));
+    const uint64_t bytes =
+        all * ((pitch_of(columns, item) + 1) * item + entry_bytes(tiling->axes, division));
     if (bytes > fixed(wide_most))
         return;
     const uint64_t cost = cost_of(tiling, division, rows, columns, lead, bytes);
@@ -256,7 +257,7 @@ static void try_tiles(struct wide_tiling *tiling, const struct division *divisio
     for (uint64_t wide = 64; wide <= 512; wide += wide < 256 ? 64 : 128) {
         const uint64_t columns = even_part(all_columns, max_u64(wide / item, 1), 1);
         const uint64_t most =
-            bytes / ((pitch_of(columns, item) + 1) * item + entry_bytes(division));
+            bytes / ((pitch_of(columns, item) + 1) * item + entry_bytes(tiling->axes, division));
         const uint64_t rows = even_part(all_rows, most, 2 * sector);
         consider(tiling, division, min_u64(rows, all_rows), columns, 0);
         if (rows < all_rows && tiling->align_out % SECTOR)
@@ -283,7 +284,7 @@ static void find_tiles(struct wide_tiling *tiling) {
                  ceil_div(2 * fixed(tile_bytes), output->extent * axes->item));
     try_division(tiling, &division);
     /* Packed tiles move few columns in one piece faster than other wide ones. */
-    if (tiling->cost < fixed(wide_cost) && input->extent * axes->item <= fixed(few_columns) &&
+    if (tiling->cost < fixed(wide_cost) && input->extent * axes->item <= ops_transpose_few(axes) &&
         axes->in[output->axis[0]] == input->extent)
         return;
     division.whole = false;
@@ -334,7 +335,7 @@ static void fill_plan(const struct wide_tiling *tiling, struct transpose_plan *p
         .out_pitch = axes->out[division->columns.axis[0]],
         .load_magic = magic(columns),
         .store_magic = division->whole ? magic(rows) : 0,
-        .table_bytes = (uint32_t)round_up((rows + lead) * entry_bytes(division), VECTOR),
+        .table_bytes = (uint32_t)round_up((rows + lead) * entry_bytes(axes, division), VECTOR),
         .tile_bytes = (uint32_t)(((rows + lead) * pitch + (rows + lead) / vector * pad +
                                   (division->whole ? 0 : columns)) *
                                  item),
@@ -370,6 +371,54 @@ uint64_t ops_transpose_wide(const struct axes *axes, const uint64_t *arrays,
     find_tiles(&tiling);
     fill_plan(&tiling, plan);
     return axes->item > WORD && tiling.most < fixed(tile_bytes) ? 0 : tiling.cost;
+}
+
+/* --- runs that are far apart, and elements that are better moved one by one */
+
+uint64_t ops_transpose_sparse(const struct axes *axes) {
+    uint64_t run = 1, unit = ATOM;
+    for (unsigned axis = axes->count; axis-- > 0;
+         run += (axes->extent[axis] - 1) * axes->in[axis]) {
+        const uint64_t bytes = run * axes->item, pitch = axes->in[axis] * axes->item;
+        if (pitch < bytes + ATOM)
+            continue;
+        while ((bytes | pitch) % unit)
+            unit /= 2;
+        const uint64_t touched = bytes + ATOM - unit, fetched = min_u64(pitch, bytes + LINE - unit);
+        return (fetched - touched) * fixed(sparse_part) >= fetched ? bytes : 0;
+    }
+    return 0;
+}
+
+bool ops_transpose_in_order(const struct axes *axes) {
+    enum { LANES = 32, CACHE_LINE = 128, PASSES = 16 };
+    const unsigned last = axes->count - 1, row = axes->output[last];
+    if (axes->item < WORD || !last || row == last)
+        return false;
+    const unsigned next = axes->output[last - 1];
+    const uint64_t item = axes->item, lanes = min_u64(axes->extent[row], LANES);
+    uint64_t run = 1; /* elements of the input that are moved soon after each other */
+    for (unsigned axis = axes->count; axis-- > 0 && axes->in[axis] <= 2 * run;) {
+        const uint64_t needed = min_u64(axes->extent[axis], ceil_div(SECTOR / item, run));
+        if (axes->out[axis] * needed > fixed(order_items))
+            break;
+        run *= axes->extent[axis];
+    }
+    const uint64_t rows = LANES / lanes;
+    const uint64_t lines = min_u64(lanes, 1 + lanes * axes->in[row] * item / CACHE_LINE) *
+                           min_u64(rows, 1 + rows * axes->in[next] * item / CACHE_LINE);
+    return run * item >= fixed(order_run) && lines <= fixed(order_lines) * item / WORD &&
+           axes->extent[row] * axes->extent[next] >= PASSES * LANES;
+}
+
+bool ops_transpose_gathers(const struct axes *axes) {
+    const unsigned last = axes->count - 1;
+    const uint64_t bytes = axes->items * axes->item;
+    const bool few = axes->extent[last] <= fixed(few_adjoin) ||
+                     axes->extent[axes->output[last]] <= fixed(few_adjoin) / 3;
+    const bool near = few && axes->item > 1 && axes->out[last] <= fixed(near_items);
+    return bytes <= fixed(gather_bytes) ||
+           (near && bytes <= fixed(gather_near) * (axes->item > WORD ? 2 : 1));
 }
 
 /* --- elements of 1 and 2 bytes */

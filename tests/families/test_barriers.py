@@ -73,7 +73,7 @@ PLAN = np.dtype(
     + [(name, "u4") for name in ("item_extent", "item_step", "item_magic", "item_jump")]
     + [(name, "u4") for name in ("tile_rows", "tile_columns", "whole", "lead", "tile_pitch")]
     + [(name, "u4") for name in ("tile_height", "span", "slots", "align", "lanes")]
-    + [("cuts", CUT, 2), ("axes", AXIS, 64), ("all_row_tiles", "u4")],
+    + [("cuts", CUT, 2), ("axes", AXIS, 64), ("all_row_tiles", "u4"), ("sparse", "u4")],
     align=True,
 )
 

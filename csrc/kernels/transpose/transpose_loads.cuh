@@ -60,11 +60,18 @@ template <class T> __device__ inline T load_near(const T *from) {
 }
 
 // Copies a word or a vector to shared memory without registers and without waiting, with the 256
-// bytes around it as above; before sm_80 a thread waits for each.
-template <class Word> __device__ void copy_async(Word *to, const Word *from) {
+// bytes around it as above or without; before sm_80 a thread waits for each.
+template <bool Around = true, class Word> __device__ void copy_async(Word *to, const Word *from) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     const unsigned position = static_cast<unsigned>(__cvta_generic_to_shared(to));
-    if constexpr (sizeof(Word) == 16)
+    if constexpr (sizeof(Word) == 16 && !Around)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(position), "l"(from)
+                     : "memory");
+    else if constexpr (!Around)
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(position), "l"(from),
+                     "n"(sizeof(Word))
+                     : "memory");
+    else if constexpr (sizeof(Word) == 16)
         asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" ::"r"(position), "l"(from)
                      : "memory");
     else

@@ -199,7 +199,7 @@ template <unsigned Loads, class T> struct vector_source {
 // Loads the input into the tile asynchronously: this needs fewer registers and instructions, so
 // that more blocks load at a time (TUNING.md T24, T42). Elements of 16 bytes, and words of narrow
 // ones, pass through registers.
-template <unsigned Loads, class T>
+template <unsigned Loads, bool Around, class T>
 __device__ void load_packed_async(const T *in, const transpose_plan &plan,
                                   const packed_tables &tables, const packed_tile &part) {
     constexpr unsigned ITEMS = vec<T>::ITEMS;
@@ -231,8 +231,8 @@ __device__ void load_packed_async(const T *in, const transpose_plan &plan,
         from = reinterpret_cast<const T *>(reinterpret_cast<const char *>(from) + offset);
         const uint64 at = reinterpret_cast<uint64>(from) - reinterpret_cast<uint64>(in);
         if (vectors && plan.reach >= ITEMS && at <= last)
-            copy_async(reinterpret_cast<uint4 *>(tables.tile + to),
-                       reinterpret_cast<const uint4 *>(from));
+            copy_async<Around>(reinterpret_cast<uint4 *>(tables.tile + to),
+                               reinterpret_cast<const uint4 *>(from));
         else
 #pragma unroll
             for (unsigned j = 0; j < ITEMS; j++) // the input may begin or end here
@@ -241,7 +241,7 @@ __device__ void load_packed_async(const T *in, const transpose_plan &plan,
                     if constexpr (sizeof(T) < 4)
                         *item = from[j];
                     else
-                        copy_async(item, from + j);
+                        copy_async<Around>(item, from + j);
                 }
     }
     wait_for_copies();
@@ -254,7 +254,10 @@ __device__ void load_packed(const T *in, const transpose_plan &plan, const packe
     constexpr bool MAYBE = sizeof(T) < 4 && Loads == TRANSPOSE_LOADS_VECTORS;
     if constexpr (sizeof(T) <= 8 && (sizeof(T) >= 4 || Loads != TRANSPOSE_LOADS_CUT))
         if (!MAYBE || plan.puts_vectors) {
-            load_packed_async<Loads>(in, plan, tables, part);
+            if (sizeof(T) >= 4 && plan.sparse)
+                load_packed_async<Loads, sizeof(T) < 4>(in, plan, tables, part);
+            else
+                load_packed_async<Loads, true>(in, plan, tables, part);
             return;
         }
     constexpr unsigned ITEMS = vec<T>::ITEMS, NOWHERE = ~0u;

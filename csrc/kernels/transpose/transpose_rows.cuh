@@ -66,7 +66,7 @@ __device__ void move_rows(const T *in, T *out, const transpose_plan &plan) {
 #pragma unroll
     for (unsigned k = 0; k < IN_FLIGHT && k < plan.loads; k++, at.next())
         if (first + k * 32 < items)
-            taken[k] = load_near(in + at.offset());
+            taken[k] = plan.sparse ? in[at.offset()] : load_near(in + at.offset());
 #pragma unroll
     for (unsigned k = 0; k < IN_FLIGHT && k < plan.loads; k++)
         if (first + k * 32 < items)

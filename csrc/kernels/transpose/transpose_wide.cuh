@@ -37,7 +37,7 @@ template <class T> struct wide_tile {
           row_from(shared_memory<uint64>()),
           items(reinterpret_cast<T *>(shared_memory<char>() + plan.table_bytes)) {}
 
-    __device__ bool has_table() const { return plan.load_axes > 1; }
+    __device__ bool has_table() const { return plan.load_axes > 1 || plan.sparse; }
     __device__ void fill_table() const {
         if (!has_table())
             return;
@@ -63,7 +63,7 @@ template <class T> struct wide_tile {
 
     // Loads the elements, a thread those of a vector's rows at once: these are faster than vectors
     // (TUNING.md T35). With a `Table` it tells where rows begin.
-    template <bool Table> __device__ void load(const T *in) const {
+    template <bool Table, bool Around> __device__ void load(const T *in) const {
         const run_walk thread(columns, columns == plan.tile_columns ? plan.load_magic : 0);
         const unsigned step = (columns > TILES_BLOCK ? 1 : thread.run_step) * ITEMS;
         const unsigned begin = first + thread.run * ITEMS;
@@ -80,8 +80,8 @@ template <class T> struct wide_tile {
 #pragma unroll
                 for (unsigned j = 0; j < ITEMS; j++)
                     if (j == 0 || k + j < end)
-                        copy_async(to + j * plan.tile_pitch,
-                                   from + (Table ? row_from[k + j] : j * pitch));
+                        copy_async<Around>(to + j * plan.tile_pitch,
+                                           from + (Table ? row_from[k + j] : j * pitch));
             }
         }
     }
@@ -158,10 +158,12 @@ __device__ void move_wide_tile(const T *in, T *out, const transpose_plan &plan,
                                const tile_corner &corner) {
     const wide_tile<T> tile(plan, corner);
     tile.fill_table();
-    if (tile.has_table())
-        tile.template load<true>(in + corner.in);
+    if (plan.sparse)
+        tile.template load<true, false>(in + corner.in);
+    else if (tile.has_table())
+        tile.template load<true, true>(in + corner.in);
     else
-        tile.template load<false>(in + corner.in);
+        tile.template load<false, true>(in + corner.in);
     wait_for_copies();
     __syncthreads();
     if (plan.whole)
