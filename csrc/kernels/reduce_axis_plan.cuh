@@ -17,7 +17,7 @@ enum {
 };
 
 /* Results of a thread that loads elements one by one, if they are many. */
-#define AXIS_SIDE(item) ((item) == 8 ? 2 : 4)
+#define AXIS_SIDE(item) ((item) == 8 ? 3 : 4)
 
 /* Rows of one element; small slabs through shared memory; slabs of few inner elements, or rows of
  * every second or third; rows; columns by vectors; the same unaligned, and shifted; all others,

@@ -419,8 +419,10 @@ static uint64_t cost_of(const struct ops_queue *queue, const struct task *task,
     const bool cached = bytes <= cache_bytes(queue) / 2;
     const uint64_t element = strategy->element * (task->item == 8 ? fixed(wide_element) : 1);
     const uint64_t more = (task->results - 1) * fixed(more_result);
-    const uint64_t cycles = strategy->block + task->loads * (strategy->load + task->sectors / 2) +
-                            task->elements * element + more + task->joins * fixed(join);
+    const bool small = task->work.shape == AXIS_GATHER && task->results == 1 && task->item <= 2;
+    const uint64_t load = strategy->load + task->sectors / 2 + (small ? fixed(small_load) : 0);
+    const uint64_t cycles = strategy->block + task->loads * load + task->elements * element + more +
+                            task->joins * fixed(join);
     const uint64_t requested = task->blocks * (BLOCK / WARP) * task->loads * task->sectors * SECTOR;
     const uint64_t rate = cached ? 1000 * fixed(cache_bytes) : memory_rate(queue);
     const uint64_t once = bytes / m * 1000 / rate,

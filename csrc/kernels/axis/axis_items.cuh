@@ -77,7 +77,7 @@ template <template <class, unsigned> class Op, class In, class Number, unsigned 
 struct total : of_kind<Op, In, Kind> {
     using Acc = Number;
     using Raw = Acc;
-    static constexpr bool FRACTIONS = Acc(0.5) != 0;
+    static constexpr bool FRACTIONS = Acc(0.5) != 0, SHORT = FRACTIONS && sizeof(In) == 2;
     __device__ bool multiplies() const {
         return sizeof(In) > (FRACTIONS ? 2 : 4) && this->is(AXIS_PRODUCTS);
     }

@@ -96,23 +96,19 @@ template <> struct lanes<op_sum<int8_t>, int8_t, 16> : byte_sums<16> {
 // Sums of 16-bit floats: up to 16 in float32, then in float64. Divided by 16 they do not overflow,
 // and lose nothing: bfloat16 has no such small numbers.
 constexpr float32 SMALL = 0.0625f, MANY = 1 / SMALL;
-template <>
-struct lanes<op_float_sum<int16_t>, int16_t, 8>
-    : one_by_one<lanes<op_float_sum<int16_t>, int16_t, 8>> {
+template <unsigned Count>
+struct lanes<op_float_sum<int16_t>, int16_t, Count>
+    : one_by_one<lanes<op_float_sum<int16_t>, int16_t, Count>> {
     using Part = float64;
-    float64 values[8];
-    template <class One> __device__ explicit lanes(const One &op) {
-#pragma unroll
-        for (unsigned i = 0; i < 8; i++)
-            values[i] = op.identity();
-    }
-    template <bool All, class One, unsigned N>
-    __device__ void add(const One &op, const vec<int16_t> (&vectors)[N], uint32_t, unsigned,
+    float64 values[Count] = {};
+    template <class... One> __device__ explicit lanes(const One &...) {}
+    template <bool All, class One, class Vec, unsigned N>
+    __device__ void add(const One &op, const Vec (&vectors)[N], uint32_t, unsigned,
                         unsigned) { // missing vectors are zeros
         static_assert(N <= MANY, "no overflow");
         op.by_kind([&](const auto &of_kind) {
 #pragma unroll
-            for (unsigned i = 0; i < 8; i++) {
+            for (unsigned i = 0; i < Count; i++) {
                 float32 sum = SMALL * of_kind.widened(vectors[0].items[i]);
 #pragma unroll
                 for (unsigned k = 1; k < N; k++)

@@ -144,8 +144,10 @@ template <class Op> struct storing_numbers {
             store_as<Acc>(out, at, a);
         else if (FRACTIONS && whole && w.finish == FLOAT32)
             store_as<float32>(out, at, a);
-        else if (FRACTIONS && whole && w.finish == FLOAT16)
+        else if (Op::SHORT && whole && w.finish == FLOAT16)
             store_as<half>(out, at, float64(a));
+        else if (Op::SHORT && whole && w.finish == BFLOAT16)
+            store_as<bfloat>(out, at, float64(a));
         else
             store_in_form(out, at, a, w.finish, w.divisor);
     }
