@@ -110,7 +110,14 @@ static double cost_of(const struct ops_queue *queue, const struct ops_choice *ch
     const double step = tiling->rows * tiling->columns * percent / PERCENT * CYCLES;
     const double pieces = /* of a tile, which one block adds */
         work->chunks ? (double)work->chunks / (double)(work->tiles - work->whole) : 0;
-    const double busy = greater(full / speed.rate, alone / speed.alone) * step +
+    /* Blocks of two warps that follow whole rounds share schedulers, and leave others idle. */
+    const uint64_t before =
+        even > 1 && (work->chunks || work->whole % at_once) ? work->whole / at_once * at_once : 0;
+    const double last = ops_fixed(matmul, last_pairs) / 100.0 * (work->chunks ? chunk : steps),
+                 after = before ? (double)(ceil_div(before, turn) * even) * steps / speed.rate +
+                                      last / speed.alone
+                                : 0;
+    const double busy = greater(greater(full / speed.rate, alone / speed.alone), after) * step +
                         ops_fixed(matmul, ladder_cycles) +
                         (work->chunks ? ops_fixed(matmul, join_cycles) : 0) +
                         pieces * ops_fixed(matmul, chunk_cycles);
@@ -129,6 +136,9 @@ static struct tile_division work_of(const struct ops_queue *queue, const struct 
     ops_matmul_cut(&work.plan, slices, work.depth);
     work.plan.across = ceil_div(given->n, tiling->columns);
     work.plan.tiles = ceil_div(given->m, tiling->rows) * work.plan.across;
+    if (tiling->rung <
+        STREAM_K) /* blocks past the last row end at once, and others share a place */
+        work.plan.tiles = round_up(ceil_div(given->m, tiling->rows), GROUP) * work.plan.across;
     work.tiles = work.plan.tiles * ops_matmul_products(given) * work.plan.slices;
     work.layers = ceil_div(work.plan.chunk, work.depth);
     work.whole = work.tiles;

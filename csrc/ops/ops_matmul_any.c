@@ -156,7 +156,7 @@ static double join_cost(const struct machine *machine, const struct matmul_plan 
         return 0;
     const double bytes = 2.0 * plan->slices * (double)plan->outputs * (double)machine->sum *
                          ops_fixed(matmul, tile_memory) / 100.0;
-    return ops_fixed(matmul, join_cycles) +
+    return ops_fixed(matmul, join_cycles) + ops_fixed(matmul, slice_cycles) * (double)plan->slices +
            bytes / (ops_fixed(matmul, bytes_per_cycle) * machine->multiprocessors);
 }
 double ops_matmul_passes_cost(const struct ops_queue *queue, const struct ops_choice *choice,
@@ -384,8 +384,9 @@ static void try_rows(const struct machine *machine, const struct matmul_plan *gi
         rounds_of(machine, (double)way.blocks, resident_of(machine)) *
         (ops_fixed(matmul, row_start) + (stacked ? ops_fixed(matmul, row_stack_start) : 0) +
          (double)plan->k * ops_fixed(matmul, row_wait));
-    way.cost =
-        greater(greater(busy, waits), memory_cost(machine, plan)) + ops_fixed(matmul, row_launch);
+    const double memory = memory_cost(machine, plan) *
+                          (machine->sum == 8 ? ops_fixed(matmul, row_memory64) / 100.0 : 1);
+    way.cost = greater(greater(busy, waits), memory) + ops_fixed(matmul, row_launch);
     keep_cheaper(best, &way);
 }
 
@@ -448,10 +449,11 @@ static void try_dots(const struct machine *machine, const struct matmul_plan *gi
                          sums) /
                         machine->multiprocessors;
     const double loads = (double)plan->chunk / (double)(ops_fixed(matmul, steps) * unit) + 1;
-    const double waits = rounds_of(machine, (double)way.blocks, resident_of(machine)) *
-                         (ops_fixed(matmul, dot_start) + loads * ops_fixed(matmul, load_cycles));
     const double single =
         vectors || plan->a_k != 1 || plan->b_k != 1 ? 1 : ops_fixed(matmul, dot_elements) / 100.0;
+    const double waits =
+        rounds_of(machine, (double)way.blocks, resident_of(machine)) *
+        (ops_fixed(matmul, dot_start) + single * loads * ops_fixed(matmul, load_cycles));
     /* Warps share no loads. */
     const double read = lanes < WARP ? 0 : 2.0 * (double)outputs * (double)plan->k;
     const double cached = read * (double)machine->item /
