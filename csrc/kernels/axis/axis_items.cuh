@@ -82,9 +82,8 @@ struct total : of_kind<Op, In, Kind> {
         return sizeof(In) > (FRACTIONS ? 2 : 4) && this->is(AXIS_PRODUCTS);
     }
     // Sums of 16-bit floats have the key as their first element: 0, or -0.0 to convert elements.
-    static constexpr bool KEYED = FRACTIONS && sizeof(In) == 2;
     __device__ Acc identity() const {
-        if constexpr (KEYED)
+        if constexpr (SHORT)
             return __hiloint2double(int32(this->s.key) << 16, 0);
         else
             return this->multiplies();
@@ -98,7 +97,7 @@ struct total : of_kind<Op, In, Kind> {
     template <class Vec> __device__ const Vec &keyed(const Vec &one) const { return one; }
     __device__ Acc load_keyed(In item) const { return this->self().load(item, 0); }
     __device__ In neutral() const {
-        if constexpr (KEYED)
+        if constexpr (SHORT)
             return In(this->s.key);
         else if constexpr (sizeof(In) == 8 && FRACTIONS)
             return __double_as_longlong(identity());

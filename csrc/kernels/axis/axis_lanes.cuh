@@ -42,23 +42,28 @@ template <class Mine, bool Indexed = false> struct one_by_one {
     }
 };
 
-template <class Op, class In, unsigned Count> struct lanes : one_by_one<lanes<Op, In, Count>> {
+// A value for each element of a vector.
+template <class Self, class Op, unsigned Count> struct own_values : one_by_one<Self> {
     using Part = typename Op::Acc;
     Part values[Count];
-    lanes() = default; // without values
-    template <class One> __device__ explicit lanes(const One &op) {
+    own_values() = default; // without values
+    template <class One> __device__ explicit own_values(const One &op) {
 #pragma unroll
         for (unsigned i = 0; i < Count; i++)
             values[i] = op.identity();
     }
+    __device__ Part part(unsigned i) const { return values[i]; }
+};
+template <class Op, class In, unsigned Count>
+struct lanes : own_values<lanes<Op, In, Count>, Op, Count> {
+    using lanes::own_values::own_values;
     template <class One, class Vec>
     __device__ void add_one(const One &op, const Vec &one, uint32_t) {
         const Vec keyed = op.keyed(one);
 #pragma unroll
         for (unsigned i = 0; i < Count; i++)
-            values[i] = op.apply(values[i], op.load_keyed(keyed.items[i]));
+            this->values[i] = op.apply(this->values[i], op.load_keyed(keyed.items[i]));
     }
-    __device__ Part part(unsigned i) const { return values[i]; }
 };
 
 // Sums of bytes in 32 bits, as no thread has more than AXIS_BYTE_VECTORS vectors.
@@ -98,10 +103,8 @@ template <> struct lanes<op_sum<int8_t>, int8_t, 16> : byte_sums<16> {
 constexpr float32 SMALL = 0.0625f, MANY = 1 / SMALL;
 template <unsigned Count>
 struct lanes<op_float_sum<int16_t>, int16_t, Count>
-    : one_by_one<lanes<op_float_sum<int16_t>, int16_t, Count>> {
-    using Part = float64;
-    float64 values[Count] = {};
-    template <class... One> __device__ explicit lanes(const One &...) {}
+    : own_values<lanes<op_float_sum<int16_t>, int16_t, Count>, op_float_sum<int16_t>, Count> {
+    using lanes::own_values::own_values;
     template <bool All, class One, class Vec, unsigned N>
     __device__ void add(const One &op, const Vec (&vectors)[N], uint32_t, unsigned,
                         unsigned) { // missing vectors are zeros
@@ -113,11 +116,10 @@ struct lanes<op_float_sum<int16_t>, int16_t, Count>
 #pragma unroll
                 for (unsigned k = 1; k < N; k++)
                     sum = __fmaf_rn(SMALL, of_kind.widened(vectors[k].items[i]), sum);
-                values[i] = __fma_rn(float64(sum), MANY, values[i]);
+                this->values[i] = __fma_rn(float64(sum), MANY, this->values[i]);
             }
         });
     }
-    __device__ Part part(unsigned i) const { return values[i]; }
 };
 
 // A thread reads its elements in order, so the first of equals stays, and so does a NaN; with mask
