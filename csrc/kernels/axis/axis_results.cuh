@@ -253,7 +253,9 @@ __device__ __noinline__ bool ends_last(uint64 tickets, uint64 number, unsigned s
     __syncthreads();
     if (threadIdx.x == 0) {
         asm volatile("fence.acq_rel.gpu;" ::: "memory");
-        *ticket = atomicInc(reinterpret_cast<unsigned *>(tickets) + number, splits - 1);
+        unsigned *counter = reinterpret_cast<unsigned *>(tickets) + number;
+        __builtin_assume(__isGlobal(counter)); // a number tells nvcc no address space
+        *ticket = atomicInc(counter, splits - 1);
         asm volatile("fence.acq_rel.gpu;" ::: "memory");
     }
     __syncthreads();
