@@ -136,8 +136,8 @@ static struct tile_division work_of(const struct ops_queue *queue, const struct 
     ops_matmul_cut(&work.plan, slices, work.depth);
     work.plan.across = ceil_div(given->n, tiling->columns);
     work.plan.tiles = ceil_div(given->m, tiling->rows) * work.plan.across;
-    if (tiling->rung <
-        STREAM_K) /* blocks past the last row end at once, and others share a place */
+    /* Rung 10's blocks past the last row end at once, and others share a place. */
+    if (tiling->rung < STREAM_K)
         work.plan.tiles = round_up(ceil_div(given->m, tiling->rows), GROUP) * work.plan.across;
     work.tiles = work.plan.tiles * ops_matmul_products(given) * work.plan.slices;
     work.layers = ceil_div(work.plan.chunk, work.depth);

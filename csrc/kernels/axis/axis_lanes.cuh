@@ -66,11 +66,11 @@ struct lanes : own_values<lanes<Op, In, Count>, Op, Count> {
     }
 };
 
-// Sums of bytes in 32 bits, as no thread has more than AXIS_BYTE_VECTORS vectors.
 // 0x80 for every nonzero byte.
 __device__ inline uint32_t nonzero_bytes(uint32_t word) {
     return ((word & 0x7f7f7f7fu) + 0x7f7f7f7fu | word) & 0x80808080u;
 }
+// Sums of bytes in 32 bits, as no thread has more than AXIS_BYTE_VECTORS vectors.
 template <unsigned Count> struct byte_sums : one_by_one<byte_sums<Count>> {
     using Part = int32;
     int32 values[Count] = {};

@@ -77,13 +77,13 @@ def test_each_strategy_returns_numpys_results(device, strategy, op, dtype, resul
 
 
 @pytest.mark.parametrize("device", GPUS)
-@pytest.mark.parametrize("strategy", [0, 5, 7, 9, 10])
+@pytest.mark.parametrize("strategy", [0, 3, 7, 9, 10])
 @pytest.mark.parametrize(
     ("op", "dtype", "result"),
     [("sum", "int16", "int64"), ("any", "int8", "bool"), ("argmin", "uint8", "int64")],
 )
-def test_chunks_of_many_results_are_joined_in_two_turns(device, strategy, op, dtype, result, rng):
-    """One block would join more than 8,192 partial results."""
+def test_chunks_of_many_results_are_joined(device, strategy, op, dtype, result, rng):
+    """The last block of some results joins chunks in several rounds."""
     base = rng.integers(0, 99, (6007, 250)).astype(dtype)
     problem, one = problem_of(base, np.s_[:], 0, op, np.dtype(result))
     bench = _core.Workbench(problem, device=device)
