@@ -24,9 +24,9 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
 from itertools import accumulate
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
 from gpus_here import capabilities_by_driver, capabilities_by_smi
@@ -316,10 +316,15 @@ def host_compiler_advice(text):
     return ""
 
 
-@cache
+SHOWN, SHOWING = set(), Lock()  # threads compile several files
+
+
 def show(text):
     """Print a compiler's message, once if several files cause it."""
-    print(text, file=sys.stderr)
+    with SHOWING:
+        if text not in SHOWN:
+            print(text, file=sys.stderr)
+        SHOWN.add(text)
 
 
 def run_tool(command, output, cwd=ROOT):

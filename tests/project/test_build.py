@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -179,6 +181,19 @@ def test_a_host_compiler_that_is_too_new_is_explained(build, monkeypatch, tmp_pa
     text = compile_with(build, monkeypatch, tmp_path, f'echo "{message}" >&2; exit 1')
     assert "nvcc failed" in text and "NVCC_CCBIN=g++-15" in text
     assert capfd.readouterr().err.count(message) == 1, "one message for all files"
+
+
+def test_files_that_fail_at_once_share_one_message(build, monkeypatch):
+    shown = []
+
+    def slow_print(text, **_):
+        time.sleep(0.05)
+        shown.append(text)
+
+    monkeypatch.setattr(build, "print", slow_print, raising=False)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(build.show, ["the same"] * 8))
+    assert shown == ["the same"]
 
 
 def test_a_full_disk_is_explained(build, monkeypatch, tmp_path):
