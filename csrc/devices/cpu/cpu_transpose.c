@@ -604,6 +604,16 @@ MOVER(uint32, 32)
 MOVER(uint64, 64)
 MOVER(complex128, 128)
 
+turn_function *cpu_turn(size_t size) {
+    const struct turner *turner = size == 1   ? &turner_uint8
+                                  : size == 2 ? &turner_uint16
+                                  : size == 4 ? &turner_uint32
+                                  : size == 8 ? &turner_uint64
+                                              : &turner_complex128;
+    turn_function *const turn = turner->turn[cpu_isa()];
+    return turn;
+}
+
 #define KERNEL_ROWS(name)                                                                          \
     {"cpu_transpose_serial_move_" #name "_" #name, cpu_transpose, &turner_##name.mover, false},    \
         {"cpu_transpose_openmp_move_" #name "_" #name, cpu_transpose, &turner_##name.mover, true}, \

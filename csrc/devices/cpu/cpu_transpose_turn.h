@@ -4,13 +4,13 @@
 #pragma once
 
 #include "cpu_isa.h"
+#include "cpu_turn.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
 enum {
-    PATCH_SIDE = 16,  /* bytes of an input row in a vector register */
     WIDE = HOST_LINE, /* bytes of an input row in a tile: every line is read once */
     TALL = 256,       /* bytes of an output row in a tile */
 };
@@ -103,9 +103,6 @@ PATCHES_AND_TURNS(32)
 PATCHES_AND_TURNS(64)
 CPU_ISAS(PATCH_128, unused)
 CPU_ISAS(TURN, 128)
-
-typedef void turn_function(const char *in, size_t row, size_t rows, size_t columns, char *out,
-                           size_t out_row);
 
 /* Narrow matrices: a few planes on one side, whose elements are contiguous on the other side. As
  * many 16-byte vectors as there are planes hold the same elements on both sides; each consists of

@@ -23,6 +23,7 @@ RUNG(-1, "simd", "cpu_vector_simd",
 #include "cpu_kernels.h"
 #include "cpu_machine.h"
 #include "cpu_team.h"
+#include "cpu_turn.h"
 
 #include <string.h>
 
@@ -31,6 +32,11 @@ enum { BYTES_PER_NS = 64 };                   /* read and written by one thread,
 enum { STREAMED = 1024 }; /* elements buffered in the first-level cache before streaming stores */
 enum { SHORT_BYTES = 128, PACKED_BYTES = 8192 }; /* of a short row, and brought together */
 enum { GATHERED_BYTES = 1024 };                  /* of a row that is gathered with others */
+enum {
+    TURNED_BYTES = 16384,   /* of a tile of an operand that is turned, */
+    TURNED_ROW = 512,       /* and of its rows, at most */
+    TURNED_LEAST = 1 << 14, /* bytes of the operand */
+};
 enum { X, Y, OUT, ARRAYS };
 
 typedef int32_t type_int32;
@@ -337,6 +343,112 @@ static bool packs_wide(const struct vectors *v, int array) {
            (v->steps[0][array] == 0 && v->steps[1][array] == 0);
 }
 
+/* --- operands whose adjacent elements lie along another axis than the result's: tiles of both axes
+ * are turned in vector registers, and then added row by row */
+
+struct turned {
+    const struct vectors *v;
+    turn_function *turn;
+    bool turns[OUT];                   /* of the operands */
+    bool joined;                       /* a tile's rows adjoin */
+    int along;                         /* the axis of their adjacent elements */
+    uint64_t wide, tall, across, down; /* columns and rows of a tile; tiles */
+    uint64_t count, per_task;
+};
+
+static void turned_tile(const struct turned *turned, uint64_t tile) {
+    const struct vectors *v = turned->v;
+    const int64_t size = (int64_t)v->loops->size;
+    _Alignas(CPU_LINE) char buffers[OUT][TURNED_BYTES];
+    char *from[ARRAYS];
+    int64_t near[ARRAYS], next[ARRAYS];
+    const uint64_t top = tile % turned->down * turned->tall;
+    const uint64_t left = tile / turned->down % turned->across * turned->wide;
+    uint64_t rows = min_u64(turned->tall, v->sizes[turned->along] - top);
+    uint64_t columns = min_u64(turned->wide, v->sizes[0] - left);
+    uint64_t rest = tile / turned->down / turned->across;
+    for (int k = 0; k < ARRAYS; k++) {
+        next[k] = v->steps[turned->along][k];
+        near[k] = v->steps[0][k];
+        from[k] = v->arrays[k] + ((int64_t)top * next[k] + (int64_t)left * near[k]) * size;
+    }
+    for (int axis = 1; axis < v->axes; axis++) {
+        if (axis == turned->along)
+            continue;
+        for (int k = 0; k < ARRAYS; k++)
+            from[k] += (int64_t)(rest % v->sizes[axis]) * v->steps[axis][k] * size;
+        rest /= v->sizes[axis];
+    }
+    for (int k = X; k <= Y; k++) {
+        if (!turned->turns[k])
+            continue;
+        for (uint64_t c = 0; c < columns && top + turned->tall < v->sizes[turned->along]; c++)
+            __builtin_prefetch(from[k] + (c * (uint64_t)near[k] + turned->tall) * (uint64_t)size);
+        turned->turn(from[k], (size_t)(near[k] * size), columns, rows, buffers[k],
+                     columns * (size_t)size);
+        from[k] = buffers[k];
+        near[k] = 1;
+        next[k] = (int64_t)columns;
+    }
+    if (turned->joined) {
+        columns *= rows;
+        rows = 1;
+    }
+    for (; rows--;
+         from[X] += next[X] * size, from[Y] += next[Y] * size, from[OUT] += next[OUT] * size)
+        v->row(from[X], from[Y], from[OUT], near, v->a, columns);
+}
+
+static void turned_task(const void *state, uint64_t task, struct cpu_worker *worker) {
+    const struct turned *turned = state;
+    const uint64_t first = task * turned->per_task;
+    (void)worker;
+    for (uint64_t tile = first; tile < min_u64(first + turned->per_task, turned->count); tile++)
+        turned_tile(turned, tile);
+}
+
+/* Whether an operand has its adjacent elements along another axis, which is then `along`. */
+static bool is_turned(const struct vectors *v, int array, int *along) {
+    const uint64_t patch = PATCH_SIDE / v->loops->size;
+    if (v->steps[0][array] <= 1 || v->sizes[0] < patch)
+        return false;
+    for (int axis = 1; axis < v->axes; axis++)
+        if (v->steps[axis][array] == 1 && v->sizes[axis] >= patch && (!*along || *along == axis)) {
+            *along = axis;
+            return true;
+        }
+    return false;
+}
+
+static bool plan_turned(struct turned *turned, const struct vectors *v) {
+    const uint64_t size = v->loops->size, line = CPU_LINE / size;
+    *turned = (struct turned){.v = v, .turn = cpu_turn(size)};
+    if (v->steps[0][OUT] != 1 || v->n * size < TURNED_LEAST)
+        return false;
+    for (int k = X; k <= Y; k++) {
+        turned->turns[k] = is_turned(v, k, &turned->along);
+        if (!turned->turns[k] && is_gathered(v, k))
+            return false;
+    }
+    if (!turned->along)
+        return false;
+    const uint64_t height = v->sizes[turned->along];
+    turned->wide = min_u64(v->sizes[0], TURNED_ROW / size);
+    turned->tall = min_u64(height, TURNED_BYTES / size / turned->wide / line * line);
+    turned->across = ceil_div(v->sizes[0], turned->wide);
+    turned->down = ceil_div(height, turned->tall);
+    turned->count = v->n / v->sizes[0] / height * turned->across * turned->down;
+    turned->per_task = max_u64(1, PART / (turned->wide * turned->tall));
+    turned->joined = turned->across == 1;
+    for (int k = 0; k < ARRAYS; k++) {
+        const int64_t step = v->steps[0][k], next = v->steps[turned->along][k];
+        if ((k == OUT || !turned->turns[k]) && !(step == 0 && next == 0) &&
+            !(step == 1 && next == (int64_t)v->sizes[0]))
+            turned->joined = false;
+    }
+    return true;
+}
+
 static enum status cpu_vector_simd(struct device *device, const struct cpu_kernel *kernel,
                                    void **arguments) {
     struct vectors v;
@@ -348,6 +460,10 @@ static enum status cpu_vector_simd(struct device *device, const struct cpu_kerne
     v.packs = adjoins && (bytes <= SHORT_BYTES || (bytes <= GATHERED_BYTES && v.gathers &&
                                                    packs_wide(&v, X) && packs_wide(&v, Y)));
     v.stream = v.steps[0][OUT] == 1 && v.sizes[0] >= STREAMED && cpu_streams(v.n * v.loops->size);
+    struct turned turned;
+    if (plan_turned(&turned, &v))
+        return cpu_team_run(device, threads_for(v.n, v.loops),
+                            ceil_div(turned.count, turned.per_task), turned_task, &turned);
     return cpu_team_run(device, threads_for(v.n, v.loops), (v.n + PART - 1) / PART, part_task, &v);
 }
 
