@@ -39,6 +39,13 @@
 #define CPU_INLINE static inline __attribute__((always_inline))
 #define CPU_APART __attribute__((noinline)) /* not worth a copy for every set */
 
+/* For strided elements: gcc would assemble vectors of them, which takes longer than one by one. */
+#ifdef __clang__
+#define CPU_SCALAR CPU_APART
+#else
+#define CPU_SCALAR __attribute__((noinline, optimize("no-tree-vectorize")))
+#endif
+
 enum { CPU_LINE = 64 }; /* bytes of a cache line */
 
 /* A rounded product: gcc would fuse the four products of a complex one with their sum and

@@ -70,6 +70,16 @@ typedef void row_function(const void *x, const void *y, void *out, const int64_t
         out_item = APPLY_##op(type, a, x_item, y_item);
 
 #define ROW_BODY(op, type)                                                                       \
+    static CPU_SCALAR void strided_row_##op##_##type(const void *x_, const void *y_, void *out_, \
+                                                     const int64_t *steps, const void *a_,       \
+                                                     uint64_t n) {                               \
+        const type_##type *x = x_, *y = y_;                                                      \
+        type_##type *out = out_, a;                                                              \
+        const int64_t sx = steps[X], sy = steps[Y], so = steps[OUT];                             \
+        memcpy(&a, a_, sizeof a);                                                                \
+        (void)a;                                                                                 \
+        LOOP(op, type, x[(int64_t)i * sx], y[(int64_t)i * sy], out[(int64_t)i * so])             \
+    }                                                                                            \
     CPU_INLINE void any_row_##op##_##type(const void *x_, const void *y_, void *out_,            \
                                           const int64_t *steps, const void *a_, uint64_t n) {    \
         const type_##type *x = x_, *y = y_, one_x = *x, one_y = *y;                              \
@@ -84,7 +94,7 @@ typedef void row_function(const void *x, const void *y, void *out, const int64_t
         } else if (so == 1 && sx == 0 && sy == 1) {                                              \
             LOOP(op, type, one_x, y[i], out[i])                                                  \
         } else {                                                                                 \
-            LOOP(op, type, x[(int64_t)i * sx], y[(int64_t)i * sy], out[(int64_t)i * so])         \
+            strided_row_##op##_##type(x, y, out, steps, a_, n);                                  \
         }                                                                                        \
     }                                                                                            \
     static void row_##op##_##type(const void *x, const void *y, void *out, const int64_t *steps, \
@@ -160,11 +170,10 @@ static void read_arguments(struct vectors *v, const struct cpu_kernel *kernel, v
 }
 
 /* Whether an operand's rows are made contiguous first, so that the loop over them is vectorized: if
- * they are strided, but for wide elements, whose other steps gather() does not vectorize either
- * (TUNING.md C21). */
+ * they are strided, but for wide elements (TUNING.md C21, C51). */
 static bool is_gathered(const struct vectors *v, int array) {
     const int64_t step = v->steps[0][array];
-    return step != 0 && step != 1 && (v->loops->size <= 4 || step == 2 || step == 3);
+    return step != 0 && step != 1 && v->loops->size <= 4;
 }
 
 /* One row of the result. */

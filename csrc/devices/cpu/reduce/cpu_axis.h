@@ -53,6 +53,8 @@ typedef void axis_reduce(const struct axis_functions *functions, const struct pa
  * VALUES_BYTES. */
 struct axis_core {
     axis_reduce *rows[CPU_ISA_COUNT], *tiles[CPU_ISA_COUNT];
+    /* The same for rows of elements `stride` apart, which are not copied. NULL: they are. */
+    void (*strided)(const struct part *part, void *values);
     void (*nothing)(void *value); /* the value of no elements */
     void (*apply)(void *a, const void *b, uint64_t count, int64_t mask);
     /* Whether the value of n elements is final, whatever the others are. NULL: never. */

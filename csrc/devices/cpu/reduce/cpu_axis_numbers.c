@@ -53,6 +53,7 @@
 #define VALUE int64_t
 #define IDENTITY 0
 #define MANY LANES_OF(NARROW)
+#define IN_PLACE
 #include "cpu_axis_template.h"
 
 #undef APPLY
@@ -83,6 +84,7 @@ CPU_AVX2 static uint64_t add_fours(double *tile, const float *in, uint64_t colum
 #define VALUE double
 #define IDENTITY 0
 #define MANY LANES
+#define IN_PLACE
 #include "cpu_axis_template.h"
 
 #define NAME sum_float64
@@ -91,6 +93,7 @@ CPU_AVX2 static uint64_t add_fours(double *tile, const float *in, uint64_t colum
 #define VALUE double
 #define IDENTITY 0
 #define MANY LANES
+#define IN_PLACE
 #include "cpu_axis_template.h"
 
 #undef LOAD

@@ -19,6 +19,7 @@
  *   FIRST_ALONE         a first element need not be combined with the identity
  *   ADDED(tile, in, columns, rows, first, stride)  adds rows to the first columns of a tile, faster
  *                       than the template does, or makes it of them; returns how many columns
+ *   IN_PLACE            rows of every second or third element are read where they are
  *   OWN_TILE            tile_<NAME>() is defined before the include
  *   QUICK(a, b)         for operations where an element may count twice: COMBINE, except where an
  *   EITHER_SLOW(x, y)   element is slow: a run that has one is reduced again by COMBINE;
@@ -96,14 +97,14 @@ CPU_INLINE bool OF(quick)(const ITEM *in, uint64_t n, int64_t key, int64_t mask,
 /* Reduces a run of at most ROW_LEAF elements to its value, or to those of `kept` interleaved
  * elements. Its lanes are folded to LANES before they are widened: each has BLOCK elements at most.
  */
-CPU_INLINE void OF(leaf)(const ITEM *in, uint64_t n, uint64_t kept, int64_t key, int64_t mask,
-                         VALUE *result) {
+CPU_INLINE void OF(leaf)(const ITEM *in, uint64_t n, uint64_t kept, const int64_t stride,
+                         int64_t key, int64_t mask, VALUE *result) {
     NARROW lanes[MANY];
     VALUE wide[LANES];
     uint64_t i = 0;
     (void)key, (void)mask;
 #ifdef QUICK
-    if (kept == 1 && n >= MANY && OF(quick)(in, n, key, mask, result))
+    if (kept == 1 && stride == 1 && n >= MANY && OF(quick)(in, n, key, mask, result))
         return;
 #endif
     for (int lane = 0; lane < LANES; lane++)
@@ -113,7 +114,7 @@ CPU_INLINE void OF(leaf)(const ITEM *in, uint64_t n, uint64_t kept, int64_t key,
             lanes[lane] = IDENTITY;
         for (; i + MANY <= n; i += MANY) {
             for (int lane = 0; lane < (int)MANY; lane++) {
-                const NARROW next = LOAD(in[i + (uint64_t)lane]);
+                const NARROW next = LOAD(in[(int64_t)(i + (uint64_t)lane) * stride]);
                 lanes[lane] = COMBINE(lanes[lane], next);
             }
         }
@@ -123,12 +124,12 @@ CPU_INLINE void OF(leaf)(const ITEM *in, uint64_t n, uint64_t kept, int64_t key,
     }
     for (; i + LANES <= n; i += LANES) {
         for (int lane = 0; lane < LANES; lane++) {
-            const NARROW next = LOAD(in[i + (uint64_t)lane]);
+            const NARROW next = LOAD(in[(int64_t)(i + (uint64_t)lane) * stride]);
             lanes[lane] = COMBINE(lanes[lane], next);
         }
     }
     for (int lane = 0; i < n; i++, lane++) {
-        const NARROW next = LOAD(in[i]);
+        const NARROW next = LOAD(in[(int64_t)i * stride]);
         lanes[lane] = COMBINE(lanes[lane], next);
     }
     for (int lane = 0; lane < LANES; lane++)
@@ -152,11 +153,12 @@ CPU_INLINE void OF(leaf)(const ITEM *in, uint64_t n, uint64_t kept, int64_t key,
 }
 
 /* A run of a few elements, sequentially. */
-CPU_INLINE void OF(few)(const ITEM *in, uint64_t n, int64_t key, int64_t mask, VALUE *result) {
+CPU_INLINE void OF(few)(const ITEM *in, uint64_t n, const int64_t stride, int64_t key, int64_t mask,
+                        VALUE *result) {
     NARROW all = IDENTITY;
     (void)key, (void)mask;
     for (uint64_t i = 0; i < n; i++) {
-        const NARROW next = LOAD(in[i]);
+        const NARROW next = LOAD(in[(int64_t)i * stride]);
         all = COMBINE(all, next);
     }
     *result = all;
@@ -187,9 +189,24 @@ CPU_INLINE void OF(rows)(const struct part *part, VALUE *values, OF(leaf_functio
         else if (kept > 1)
             OF(few_kept)(in, n, kept, key, mask, values);
         else
-            OF(few)(in, n, key, mask, values);
+            OF(few)(in, n, 1, key, mask, values);
     }
 }
+
+#ifdef IN_PLACE
+static CPU_SCALAR void OF(strided)(const struct part *part, void *to) {
+    const uint64_t n = part->end - part->first;
+    const int64_t key = part->core_key, mask = part->mask;
+    VALUE *values = to;
+    for (uint64_t row = 0; row < part->rows; row++, values++) {
+        const ITEM *in = (const ITEM *)part->in + part->starts[row];
+        if (n > ROW_FEW)
+            OF(leaf)(in, n, 1, part->stride, key, mask, values);
+        else
+            OF(few)(in, n, part->stride, key, mask, values);
+    }
+}
+#endif
 
 #ifndef OWN_TILE
 /* Adds `columns` of one to four rows to a tile, or makes the tile of them. With each element, that
@@ -286,7 +303,7 @@ CPU_INLINE void OF(tiles)(const struct axis_functions *functions, const struct p
 #define ISA_FUNCTIONS(isa, target, bytes, prefix, here, name)                                      \
     target static void leaf_##name##_##isa(const ITEM *in, uint64_t n, uint64_t kept, int64_t key, \
                                            int64_t mask, VALUE *result) {                          \
-        leaf_##name(in, n, kept, key, mask, result);                                               \
+        leaf_##name(in, n, kept, 1, key, mask, result);                                            \
     }                                                                                              \
     target static void rows_##name##_##isa(const struct axis_functions *functions,                 \
                                            const struct part *part, void *values) {                \
@@ -316,6 +333,9 @@ static void OF(apply)(void *to, const void *from, uint64_t count, int64_t mask) 
 const struct axis_core OF(axis) = {
     .rows = {CPU_ISAS(ISA_ROWS, NAME)},
     .tiles = {CPU_ISAS(ISA_TILES, NAME)},
+#ifdef IN_PLACE
+    .strided = OF(strided),
+#endif
     .nothing = OF(nothing),
     .apply = OF(apply),
     .settled = SETTLED,
@@ -338,6 +358,7 @@ const struct axis_core OF(axis) = {
 #undef FINAL
 #undef SETTLED
 #undef OWN_TILE
+#undef IN_PLACE
 #undef ROW_SHORT
 #undef QUICK
 #undef EITHER_SLOW

@@ -130,6 +130,15 @@ static void copied_rows(const struct axis_functions *functions, const struct par
     }
 }
 
+/* Whether rows of elements apart are read where they are, which overlaps with reading memory: if
+ * they share cache lines, and are wide or their rows short (TUNING.md C50). */
+static bool reads_in_place(const struct axis_functions *functions, const struct part *part) {
+    const int64_t size = (int64_t)functions->item_size;
+    return functions->core->strided && !functions->convert && part->kept == 1 && part->stride > 1 &&
+           part->stride * size < CPU_LINE &&
+           (size == sizeof(uint64_t) || part->end - part->first <= BLOCK);
+}
+
 /* Computes the part's values. Columns have at most BLOCK elements, rows at most leaf_of(), or any
  * number if values have indices, which count the part's elements. Returns true if no other elements
  * could change the only value. */
@@ -140,7 +149,9 @@ static bool reduce_part(const struct axis_functions *functions, const struct par
         core->tiles[cpu_isa()](functions, part, values);
         return false;
     }
-    if (part->copies && !core->has_index)
+    if (reads_in_place(functions, part))
+        core->strided(part, values);
+    else if (part->copies && !core->has_index)
         copied_rows(functions, part, values);
     else
         core->rows[cpu_isa()](functions, part, values);
