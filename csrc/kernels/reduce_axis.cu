@@ -92,7 +92,7 @@ __device__ void add_vectors(const Op &op, Mine &mine, const In *first, Step step
         else
             load_some(loaded, absent, is_there, from);
         const int some = int(vectors * apart);
-        mine.template add<false>(op, loaded, position, apart, unsigned(left < some ? left : some));
+        mine.add(op, loaded, position, apart, unsigned(left < some ? left : some));
         at += int64(step) * vectors;
         left -= some;
     }
@@ -214,7 +214,7 @@ __device__ void add_unaligned(const Op &op, Mine &mine, const In *at, int64 step
     const auto add_part = [&](int row) {
         const auto *from = reinterpret_cast<const In *>(address + uint64(row * step));
         const vec<In> one[1] = {part_of_vector(from, begin, end)};
-        mine.template add<true>(op, one, uint32_t(row), 1, 1);
+        mine.add(op, one, uint32_t(row), 1, 1);
     };
 #pragma unroll 1
     for (int turn = 0; turn < 3; turn++) // in the order of the rows
@@ -236,7 +236,7 @@ __device__ bool store_lanes(const Op &op, const Mine &mine, const work &w, void 
 #pragma unroll
     for (unsigned i = 0; i < COUNT; i++)
         results[i] = Mine::whole(op, mine.part(i), {first, 1});
-    return storing<Op>::store_all(op, w, out, at, results, there);
+    return storing<Op>::store_all(op, w, out, at, results, !there);
 }
 
 // `wide` threads stand side by side, each on a vector of columns; the block's other threads are on
@@ -339,8 +339,9 @@ template <class Op, class In> __device__ void reduce_axis(const In *in, void *ou
         return columns(op, in, out, w);
     case AXIS_GATHER:
     default:
-        return w.wide == 1 ? gather<1>(op, in, out, w)
-                           : gather<AXIS_SIDE(sizeof(In))>(op, in, out, w);
+        return w.wide == 1
+                   ? gather<1>(op, in, out, w)
+                   : gather<AXIS_SIDE(sizeof(In)), AXIS_IS_FLAT(sizeof(In))>(op, in, out, w);
     }
 }
 

@@ -16,8 +16,10 @@ enum {
     AXIS_BYTE_VECTORS = 1 << 22, /* vectors of a thread that sums bytes in 32 bits, at most */
 };
 
-/* Results of a thread that loads elements one by one, if they are many. */
-#define AXIS_SIDE(item) ((item) == 8 ? 3 : 4)
+/* Results of a thread that loads elements one by one, if they are many; whether these are flat:
+ * columns side by side, a block apart. */
+#define AXIS_SIDE(item) ((item) == 4 ? 8 : 4)
+#define AXIS_IS_FLAT(item) ((item) >= 4)
 
 /* Rows of one element; small slabs through shared memory; slabs of few inner elements, or rows of
  * every second or third; rows; columns by vectors; the same unaligned, and shifted; all others,
@@ -82,3 +84,6 @@ struct axis_work {
     uint64_t shape, splits, chunk, wide, group, tiles;
     uint64_t kind; /* an axis_kind */
 };
+
+/* Columns side by side in memory. */
+#define AXIS_ROW(work) ((work).inner_axes.period[0] ? (work).inner_axes.period[0] : (work).inner)

@@ -306,12 +306,17 @@ static uint64_t sectors_of(const struct task *task) {
 
 /* Elements one by one. Lanes take adjacent elements of a result, or adjacent results; a thread
  * takes one result, or several. */
-static bool plan_gather(const struct ops_queue *queue, struct task *task, bool along,
-                        uint64_t parts) {
+static bool plan_gather(const struct ops_queue *queue, struct task *task, bool along) {
     struct axis_work *w = &task->work;
     const uint64_t item = task->item, side = task->variant % 2 ? AXIS_SIDE(item) : 1;
     const uint64_t results = w->outer * w->inner, reduced = w->reduced;
-    if (side > 1 && parts == BLOCK)
+    const bool flat = side > 1 && AXIS_IS_FLAT(item);
+    const uint64_t row = flat ? AXIS_ROW(*w) : max_u64(results, 1);
+    const unsigned k = task->variant / 2;
+    uint64_t parts = !along ? 1u << k : k < 5 ? 2u << k : BLOCK;
+    const bool in_rows = !along && parts == 1 && !w->period && w->inner_axes.stride == 1;
+    if ((parts > 1 && reduced <= (along ? parts / 2 : parts)) || (side > 1 && parts == BLOCK) ||
+        (flat && (!in_rows || row < BLOCK * side)))
         return false;
     while (!along && parts < BLOCK && results <= BLOCK / parts / 2)
         parts *= 2;
@@ -319,7 +324,8 @@ static bool plan_gather(const struct ops_queue *queue, struct task *task, bool a
     w->group = parts;
     w->wide = side;
     w->tiles = along;
-    const uint64_t of_a_block = BLOCK / parts * side, tiles = ceil_div(results, of_a_block);
+    const uint64_t of_a_block = BLOCK / parts * side,
+                   tiles = results / row * ceil_div(row, of_a_block);
     if (along && parts < BLOCK && reduced < AXIS_CHUNK)
         task->blocks = tiles;
     else
@@ -327,20 +333,18 @@ static bool plan_gather(const struct ops_queue *queue, struct task *task, bool a
               parts);
     task->shared_bytes = BLOCK * AXIS_ITEM_SHARED;
     const uint64_t loads = ceil_div(min_u64(w->chunk, reduced), parts);
-    task->results = side;
+    task->results = flat ? 1 : side;
     task->sectors = sectors_of(task);
     task->joins = parts > 1 ? GATHER_JOINS * side : 0;
-    return plans(task, loads * side, loads * side);
+    return plans(task, loads * side / (flat ? fixed(flat_loads) : 1), loads * side);
 }
 
 static bool plan_gather_along(const struct ops_queue *queue, struct task *task) {
-    const unsigned k = task->variant / 2, parts = k < 5 ? 2u << k : BLOCK;
-    return task->work.reduced > parts / 2 && plan_gather(queue, task, true, parts);
+    return plan_gather(queue, task, true);
 }
 
 static bool plan_gather_across(const struct ops_queue *queue, struct task *task) {
-    const uint64_t parts = (uint64_t)1 << task->variant / 2;
-    return (parts == 1 || task->work.reduced > parts) && plan_gather(queue, task, false, parts);
+    return plan_gather(queue, task, false);
 }
 
 /* --- the choice */
@@ -405,12 +409,6 @@ static uint64_t sector_rate(const struct ops_queue *queue, const struct task *ta
     return 1000 * (w->group == BLOCK || apart || evicted ? fixed(cache_bytes) : fixed(near_bytes));
 }
 
-/* Rounds in which the last block of some results joins their chunks. */
-static uint64_t chunk_rounds(const struct task *task) {
-    const uint64_t turns = ceil_div(task->work.splits, CHUNKS_AT_ONCE);
-    return ceil_div(results_of_a_block(task) * turns, BLOCK);
-}
-
 /* Estimates the cycles of a launch (TUNING.md A12). A block alone takes `cycles`; a full
  * multiprocessor completes one in as many. Memory delivers meanwhile; chunks are combined last. */
 static uint64_t cost_of(const struct ops_queue *queue, const struct task *task,
@@ -429,9 +427,11 @@ static uint64_t cost_of(const struct ops_queue *queue, const struct task *task,
                    again = requested / m * 1000 / sector_rate(queue, task, cached);
     const uint64_t memory = max_u64(once + once * task->surplus / 128, again);
     const uint64_t issue = task->blocks * (cycles - task->saved) / m;
-    const uint64_t combine =
-        task->work.splits == 1 ? 0 : fixed(ticket) + chunk_rounds(task) * fixed(chunk_round);
-    return cycles + max_u64(memory, issue) + min_u64(memory, issue) / 4 + combine;
+    const uint64_t turns = ceil_div(task->work.splits, CHUNKS_AT_ONCE), /* to join chunks */
+        rounds = ceil_div(results_of_a_block(task) * turns, BLOCK),
+                   combine = fixed(ticket) + rounds * fixed(chunk_round);
+    return cycles + max_u64(memory, issue) + min_u64(memory, issue) / 4 +
+           (task->work.splits > 1 ? combine : 0);
 }
 
 static void set_facts(struct task *task) {

@@ -15,7 +15,7 @@ __device__ inline unsigned periods(const work &w, unsigned index) {
 
 // This thread's elements of SIDE results: every apart-th of `n`, `part` being its first; `first` is
 // the index of the chunk's first element.
-template <unsigned SIDE, unsigned AT_ONCE, class Op, class In>
+template <unsigned SIDE, unsigned AT_ONCE, bool FLAT, class Op, class In>
 __device__ void add_gathered(const Op &op, typename Op::Acc (&values)[SIDE],
                              const In *const (&from)[SIDE], const work &w, uint64 first,
                              unsigned part, unsigned apart, unsigned n) {
@@ -34,29 +34,23 @@ __device__ void add_gathered(const Op &op, typename Op::Acc (&values)[SIDE],
 #pragma unroll
         for (unsigned k = 0; k < AT_ONCE; k++)
             offset[k] = at + k * step;
-        if (w.period)
+        if (!FLAT && w.period)
 #pragma unroll
             for (unsigned k = 0; k < AT_ONCE; k++)
                 offset[k] += int64(periods(w, unsigned(next) + k * apart)) * w.jump;
-#pragma unroll
-        for (unsigned k = 1; k < AT_ONCE; k++) // no branches: missing ones repeat the first
-            offset[k] = int(k * apart) < left ? offset[k] : offset[0];
         alone<In> loaded[SIDE][AT_ONCE];
 #pragma unroll
-        for (unsigned i = 0; i < SIDE; i++)
+        for (unsigned k = 0; k < AT_ONCE; k++)
 #pragma unroll
-            for (unsigned k = 0; k < AT_ONCE; k++)
-                loaded[i][k].items[0] = from[i][offset[k]];
-#pragma unroll
-        for (unsigned k = 1; k < AT_ONCE; k++)
-#pragma unroll
-            for (unsigned i = 0; i < SIDE; i++)
-                if (int(k * apart) >= left)
-                    loaded[i][k].items[0] = absent;
+            for (unsigned i = 0; i < SIDE; i++) {
+                loaded[i][k].items[0] = absent;
+                if (int(k * apart) < left)
+                    loaded[i][k].items[0] = from[i][offset[k]];
+            }
         op.by_kind([&](const auto &one) {
 #pragma unroll
             for (unsigned i = 0; i < SIDE; i++)
-                mine[i].template add<false>(one, loaded[i], position, apart, unsigned(left));
+                mine[i].add(one, loaded[i], position, apart, unsigned(left));
         });
         next += AT_ONCE * apart;
         at += AT_ONCE * step;
@@ -70,29 +64,39 @@ __device__ void add_gathered(const Op &op, typename Op::Acc (&values)[SIDE],
 }
 
 // `group` threads reduce a result, and SIDE results each: adjacent lanes take adjacent elements if
-// w.along, else adjacent results. Blocks take the chunks of a tile of results in turn.
-template <unsigned SIDE, class Op, class In>
+// w.along, else adjacent results; if FLAT, of columns side by side (TUNING.md A30). Blocks take the
+// chunks of a tile of results in turn.
+template <unsigned SIDE, bool FLAT = false, class Op, class In>
 __device__ void gather(const Op &op, const In *in, void *out, const work &w) {
     using Acc = typename Op::Acc;
-    const unsigned parts = unsigned(w.group), shift = log2_of(parts), wide = BLOCK >> shift,
-                   splits = unsigned(w.splits);
-    const bool along = w.tiles != 0;
-    const unsigned part = along ? threadIdx.x & (parts - 1) : threadIdx.x >> (8 - shift),
+    const unsigned parts = FLAT ? 1 : unsigned(w.group), shift = log2_of(parts),
+                   wide = BLOCK >> shift, splits = unsigned(w.splits);
+    const bool along = !FLAT && w.tiles != 0;
+    const unsigned part =
+                       along ? threadIdx.x & (parts - 1) : threadIdx.x >> (log2_of(BLOCK) - shift),
                    mine = along ? threadIdx.x >> shift : threadIdx.x & (wide - 1);
-    static_assert(BLOCK == 1 << 8, "threads");
     const unsigned tile = splits == 1 ? blockIdx.x : blockIdx.x / splits,
                    split = blockIdx.x - tile * splits;
-    const uint64 results = w.outer * w.inner, begin = uint64(tile) * (wide * SIDE) + mine,
-                 first = split * w.chunk;
+    // A flat tile lies in one row, and begins earlier where it would pass its end.
+    const uint64 results = w.outer * w.inner, row = FLAT ? AXIS_ROW(w) : results,
+                 in_row = (row + wide * SIDE - 1) / (wide * SIDE),
+                 o = FLAT ? tile / unsigned(in_row) : 0,
+                 here = o * row + (tile - o * in_row) * (wide * SIDE), left = (o + 1) * row - here;
+    const unsigned count = unsigned(left < wide * SIDE ? left : wide * SIDE),
+                   before = FLAT ? wide * SIDE - count : 0;
+    const uint64 begin = here - before + mine, first = split * w.chunk;
     const unsigned n = unsigned(w.reduced - first < w.chunk ? w.reduced - first : w.chunk);
     const In *from[SIDE];
 #pragma unroll
     for (unsigned i = 0; i < SIDE; i++) {
         const uint64 r = begin + i * wide;
-        from[i] = in + offset_of_result(w, r < results ? r : 0);
+        from[i] = FLAT && i ? from[0] + i * BLOCK : in + offset_of_result(w, r < results ? r : 0);
     }
     Acc values[SIDE];
-    add_gathered<SIDE, SIDE == 1 ? 8 : 4>(op, values, from, w, first, part, parts, n);
+    add_gathered<SIDE, SIDE == 1 ? 8 : 4, FLAT>(op, values, from, w, first, part, parts, n);
+    if (FLAT && !w.partials &&
+        storing<Op>::template store_all<BLOCK>(op, w, out, begin, values, int(before - mine)))
+        return;
 
     Acc *shared = shared_memory<Acc>();
     // The value of a result in the thread that has its part 0.
@@ -109,12 +113,11 @@ __device__ void gather(const Op &op, const In *in, void *out, const work &w) {
     for (unsigned i = 0; i < SIDE; i++) {
         const uint64 r = begin + i * wide;
         const Acc value = joined(values[0]);
-        if (part == 0 && r < results) // not split: the first chunk
+        if (part == 0 && r < results && r >= here) // not split: the first chunk
             store_result(op, w, out, split * results + r, value);
         next_in_turn(values);
     }
-    const uint64 here = uint64(tile) * (wide * SIDE), left = results - here;
-    join_by_last<Op>(w, out, tile, results, 0, here, left < wide * SIDE ? left : wide * SIDE);
+    join_by_last<Op>(w, out, tile, results, 0, here, count);
 }
 
 } // namespace axis

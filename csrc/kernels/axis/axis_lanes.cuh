@@ -15,22 +15,18 @@ struct positions {
     int64 first, step;
 };
 
-template <bool All> __device__ inline bool is_there(unsigned k, unsigned apart, unsigned left) {
-    return All || k * apart < left;
-}
-
 // add() in terms of add_one(), which receives an operation of one kind, a vector and its position;
 // and the value of a part that is one.
 // Missing vectors are identities: only argmin, to which positions matter, skips each of them.
 template <class Mine, bool Indexed = false> struct one_by_one {
-    template <bool All, class Op, class Vec, unsigned N>
+    template <class Op, class Vec, unsigned N>
     __device__ void add(const Op &op, const Vec (&vectors)[N], uint32_t position, unsigned apart,
                         unsigned left) {
         op.by_kind([&](const auto &of_kind) {
 #pragma unroll
             for (unsigned k = 0; k < N; k++) {
                 const bool looks = Indexed || k == 1 || (k && k % 2 == 0);
-                if (looks && !is_there<All>(k, apart, left))
+                if (looks && k * apart >= left)
                     break;
                 static_cast<Mine *>(this)->add_one(of_kind, vectors[k], position + k);
             }
@@ -105,7 +101,7 @@ template <unsigned Count>
 struct lanes<op_float_sum<int16_t>, int16_t, Count>
     : own_values<lanes<op_float_sum<int16_t>, int16_t, Count>, op_float_sum<int16_t>, Count> {
     using lanes::own_values::own_values;
-    template <bool All, class One, class Vec, unsigned N>
+    template <class One, class Vec, unsigned N>
     __device__ void add(const One &op, const Vec (&vectors)[N], uint32_t, unsigned,
                         unsigned) { // missing vectors are zeros
         static_assert(N <= MANY, "no overflow");
@@ -140,7 +136,7 @@ template <class In, unsigned Count> struct lanes<op_argmin<In>, In, Count> {
         for (unsigned i = 0; i < Count; i++)
             best[i] = {largest, 0};
     }
-    template <bool All, class One, class Vec, unsigned N>
+    template <class One, class Vec, unsigned N>
     __device__ void add(const One &op, const Vec (&vectors)[N], uint32_t position, unsigned apart,
                         unsigned left) {
         const auto add_in_order = [&](const auto &of_kind, bool last) {
@@ -150,8 +146,7 @@ template <class In, unsigned Count> struct lanes<op_argmin<In>, In, Count> {
 #pragma unroll
                 for (unsigned i = 0; i < Count; i++) {
                     const V number = of_kind.number(keyed.items[i]);
-                    if (is_there<All>(k, apart, left) &&
-                        of_kind.better(best[i].number, number, last))
+                    if (k * apart < left && of_kind.better(best[i].number, number, last))
                         best[i] = {number, position + k};
                 }
             }

@@ -87,16 +87,20 @@ __device__ __noinline__ void store_in_form(void *out, uint64 at, Number a, uint6
 }
 // A thread's adjacent results, in words of up to 16 bytes; false where only store() applies, or
 // where threads would store more than a sector apart.
-template <unsigned Bytes> struct result_word { using type = uint4; };
-template <> struct result_word<8> { using type = uint2; };
-template <> struct result_word<4> { using type = uint32_t; };
-template <class To, class Number, unsigned Count>
-__device__ bool store_vectors(void *out, uint64 at, const Number (&results)[Count], bool there) {
+template <class To, unsigned Apart, class Number, unsigned Count>
+__device__ bool store_vectors(void *out, uint64 at, const Number (&results)[Count], int least) {
     constexpr unsigned BYTES = Count * sizeof(To);
-    if constexpr (BYTES > 32 || BYTES < 4) {
+    if constexpr (Apart > 1) {
+#pragma unroll
+        for (unsigned i = 0; i < Count; i++)
+            if (int(i * Apart) >= least)
+                store_as<To>(out, at + i * Apart, results[i]);
+        return true;
+    } else if constexpr (BYTES > 32 || BYTES < 4) {
         return false;
     } else {
-        using Word = typename result_word<BYTES>::type;
+        using Short = typename chosen<BYTES == 8, uint2, uint32_t>::type;
+        using Word = typename chosen<BYTES >= 16, uint4, Short>::type;
         union {
             Word words[BYTES / sizeof(Word)];
             To items[Count];
@@ -105,7 +109,7 @@ __device__ bool store_vectors(void *out, uint64 at, const Number (&results)[Coun
         for (unsigned i = 0; i < Count; i++)
             vectors.items[i] = as_result<To>(results[i]);
 #pragma unroll
-        for (unsigned i = 0; there && i < BYTES / sizeof(Word); i++)
+        for (unsigned i = 0; least <= 0 && i < BYTES / sizeof(Word); i++)
             reinterpret_cast<Word *>(static_cast<To *>(out) + at)[i] = vectors.words[i];
         return true;
     }
@@ -125,14 +129,14 @@ template <class Op> struct storing {
     static __device__ void store(const Op &op, const work &w, void *out, uint64 at, Acc a) {
         static_cast<Stored *>(out)[at] = stored(op, w, a);
     }
-    template <unsigned Count>
+    template <unsigned Apart = 1, unsigned Count>
     static __device__ bool store_all(const Op &op, const work &w, void *out, uint64 at,
-                                     const Acc (&results)[Count], bool there) {
+                                     const Acc (&results)[Count], int least) {
         Stored items[Count];
 #pragma unroll
         for (unsigned i = 0; i < Count; i++)
             items[i] = stored(op, w, results[i]);
-        return store_vectors<Stored>(out, at, items, there);
+        return store_vectors<Stored, Apart>(out, at, items, least);
     }
 };
 template <class Op> struct storing_numbers {
@@ -151,21 +155,22 @@ template <class Op> struct storing_numbers {
         else
             store_in_form(out, at, a, w.finish, w.divisor);
     }
-    template <unsigned Count>
+    template <unsigned Apart = 1, unsigned Count>
     static __device__ bool store_all(const Op &, const work &w, void *out, uint64 at,
-                                     const Acc (&results)[Count], bool there) {
+                                     const Acc (&results)[Count], int least) {
         if constexpr (FRACTIONS) {
             if (w.divisor != 0)
                 return false;
-            if (Count == 8 && w.finish == FLOAT16)
-                return store_vectors<half>(out, at, results, there);
-            if (Count == 8 && w.finish == BFLOAT16)
-                return store_vectors<bfloat>(out, at, results, there);
-            if (Count >= 4)
-                return w.finish == FLOAT32 && store_vectors<float32>(out, at, results, there);
+            if (Op::SHORT && w.finish == FLOAT16)
+                return store_vectors<half, Apart>(out, at, results, least);
+            if (Op::SHORT && w.finish == BFLOAT16)
+                return store_vectors<bfloat, Apart>(out, at, results, least);
+            if (Apart > 1 ? Count == 8 : Count >= 4)
+                return w.finish == FLOAT32 &&
+                       store_vectors<float32, Apart>(out, at, results, least);
         }
         return w.finish == (FRACTIONS ? FLOAT64 : INT64) &&
-               store_vectors<Acc>(out, at, results, there);
+               store_vectors<Acc, Apart>(out, at, results, least);
     }
 };
 template <class In> struct storing<op_float_sum<In>> : storing_numbers<op_float_sum<In>> {};
@@ -177,16 +182,16 @@ template <class In> struct storing<op_sum<In>> : storing_numbers<op_sum<In>> {
     static __device__ bool is_true(const work &w, int64 count) {
         return w.finish == ANY ? count != 0 : count == int64(w.divisor);
     }
-    template <unsigned Count>
+    template <unsigned Apart = 1, unsigned Count>
     static __device__ bool store_all(const Op &op, const work &w, void *out, uint64 at,
-                                     const int64 (&results)[Count], bool there) {
+                                     const int64 (&results)[Count], int least) {
         if (!are_truths(w))
-            return Numbers::store_all(op, w, out, at, results, there);
+            return Numbers::template store_all<Apart>(op, w, out, at, results, least);
         int64 truths[Count];
 #pragma unroll
         for (unsigned i = 0; i < Count; i++)
             truths[i] = is_true(w, results[i]);
-        return store_vectors<int8_t>(out, at, truths, there);
+        return store_vectors<int8_t, Apart>(out, at, truths, least);
     }
     static __device__ void store(const Op &op, const work &w, void *out, uint64 at, int64 a) {
         if (are_truths(w))

@@ -66,7 +66,7 @@ __device__ typename Op::Acc add_staged(const One &op, const In *at, unsigned ste
             const In item = at[there ? k * step : 0];
             loaded[k].items[0] = there || One::REPEATS || has_index<Op> ? item : absent;
         }
-        mine.template add<false>(op, loaded, position, apart, unsigned(left));
+        mine.add(op, loaded, position, apart, unsigned(left));
         at += AT_ONCE * step;
         left -= int(AT_ONCE * apart);
     }

@@ -25,6 +25,8 @@ LAYOUTS = [  # shape, view, axis
     ((2000, 34), np.s_[:, 2:-1], 0),
     ((6, 3001), np.s_[:], 0),
     ((2, 5, 4999), np.s_[:, :, 1:], 1),
+    ((3, 2, 2100), np.s_[:, :, 1:], 0),  # columns of rows with gaps beside them
+    ((130, 2100), np.s_[:], 0),  # chunks of such columns
     ((30_000, 3), np.s_[:], 0),  # chunks of a tall slab
     ((1, 9001), np.s_[:, 13:-5], 0),  # a copy from any address
     ((3, 41, 90), np.s_[:, :, 1::3], 1),  # every third column
