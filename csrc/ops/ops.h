@@ -189,6 +189,10 @@ REG_FAMILIES(FAMILY)
 /* The same for the decks' listings of all families. */
 OPS_PLANNER(historical);
 
+/* Returns the operands that a sum of these numbers turns in tiles, bit i for input i; elements have
+ * `item` bytes. */
+unsigned ops_vector_turned(size_t item, const uint64_t *numbers);
+
 /* The rung has one launch, which can write the result to any address. */
 bool ops_reduce_is_single_pass(const struct ops_choice *choice);
 /* Whether a caller may choose the number of blocks. */

@@ -134,9 +134,9 @@ static uint64_t cut_tiles(const struct ops_queue *queue, struct vector_plan *pla
     return blocks;
 }
 
-/* Plans tiles if an operand is nearest along another axis than the result, and not too few elements
- * are on these two; returns the blocks, or 0. */
-static uint64_t plan_tiles(const struct ops_queue *queue, struct vector_plan *plan, size_t item) {
+/* The axis along which tiles turn operands: one is nearest along it and not along the result's
+ * innermost one, and not too few elements are on these two; 0: none. */
+static unsigned turned_axis(struct vector_plan *plan, size_t item) {
     const unsigned nearest[] = {nearest_axis(plan, X), nearest_axis(plan, Y)};
     int64_t low, high;
     set_range(plan, OUT, &low, &high);
@@ -148,10 +148,41 @@ static uint64_t plan_tiles(const struct ops_queue *queue, struct vector_plan *pl
         if (second && plan->axes[0].extent * plan->axes[second].extent >= fixed(tile_least)) {
             plan->turns_x = nearest[X] == second;
             plan->turns_y = nearest[Y] == second;
-            return cut_tiles(queue, plan, second, item);
+            return second;
         }
     }
     return 0;
+}
+
+/* Fills in what a problem's numbers tell of the layouts. */
+static void set_layouts(struct vector_plan *plan, const uint64_t *numbers, unsigned by_value) {
+    const uint64_t *axes = numbers + AXES + 1;
+    memset(plan, 0, sizeof *plan);
+    plan->n = numbers[0];
+    plan->axis_count = numbers[AXES] ? (uint32_t)numbers[AXES] : 1;
+    plan->axes[0] = (struct vector_axis){.extent = plan->n, .x = 1, .y = 1, .out = 1};
+    for (uint64_t k = 0; k < numbers[AXES]; k++, axes += 1 + ARRAYS)
+        plan->axes[k] = (struct vector_axis){.extent = axes[0],
+                                             .x = (int64_t)axes[1 + X],
+                                             .y = (int64_t)axes[1 + Y],
+                                             .out = (int64_t)axes[1 + OUT]};
+    plan->is_long = plan->n > INT32_MAX;
+    for (uint32_t k = 0; k < plan->axis_count; k++) {
+        plan->axes[k].x = by_value & 1u << X ? 0 : plan->axes[k].x;
+        plan->axes[k].y = by_value & 1u << Y ? 0 : plan->axes[k].y;
+        if (!plan->is_long)
+            set_divisor(&plan->axes[k]);
+    }
+    set_range(plan, X, &plan->x_low, &plan->x_high);
+    set_range(plan, Y, &plan->y_low, &plan->y_high);
+}
+
+unsigned ops_vector_turned(size_t item, const uint64_t *numbers) {
+    struct vector_plan plan;
+    if (numbers[AXES] > VECTOR_AXES)
+        return 0;
+    set_layouts(&plan, numbers, 0);
+    return turned_axis(&plan, item) ? plan.turns_x << X | plan.turns_y << Y : 0;
 }
 
 static enum status plan_strided(const struct ops_queue *queue, const struct ops_choice *choice,
@@ -159,32 +190,15 @@ static enum status plan_strided(const struct ops_queue *queue, const struct ops_
                                 struct ops_plan *whole) {
     struct vector_plan *plan = (struct vector_plan *)whole->wide;
     struct ops_step *step = &whole->steps[0];
-    const uint64_t n = problem->numbers[0], items = VECTOR / dtype_size(choice->signature->items);
-    const uint64_t *axes = problem->numbers + AXES + 1;
-    memset(plan, 0, sizeof *plan);
-    plan->n = n;
+    const size_t item = dtype_size(choice->signature->items);
+    const uint64_t n = problem->numbers[0], items = VECTOR / item;
+    set_layouts(plan, problem->numbers, problem->by_value);
     plan->x_number = problem->values[X];
     plan->y_number = problem->values[Y];
-    plan->axis_count = problem->numbers[AXES] ? (uint32_t)problem->numbers[AXES] : 1;
-    plan->axes[0] = (struct vector_axis){.extent = n, .x = 1, .y = 1, .out = 1};
-    for (uint64_t k = 0; k < problem->numbers[AXES]; k++, axes += 1 + ARRAYS)
-        plan->axes[k] = (struct vector_axis){.extent = axes[0],
-                                             .x = (int64_t)axes[1 + X],
-                                             .y = (int64_t)axes[1 + Y],
-                                             .out = (int64_t)axes[1 + OUT]};
-    plan->is_long = n > INT32_MAX;
-    for (uint32_t k = 0; k < plan->axis_count; k++) {
-        plan->axes[k].x = problem->by_value & 1u << X ? 0 : plan->axes[k].x;
-        plan->axes[k].y = problem->by_value & 1u << Y ? 0 : plan->axes[k].y;
-        if (!plan->is_long)
-            set_divisor(&plan->axes[k]);
-    }
     plan->x_layout = layout_of(plan, problem->inputs[X], X, (int64_t)items);
     plan->y_layout = layout_of(plan, problem->inputs[Y], Y, (int64_t)items);
-    set_range(plan, X, &plan->x_low, &plan->x_high);
-    set_range(plan, Y, &plan->y_low, &plan->y_high);
-    const size_t item = dtype_size(choice->signature->items);
-    uint64_t blocks = choice->any_block ? plan_tiles(queue, plan, item) : 0;
+    const unsigned second = choice->any_block ? turned_axis(plan, item) : 0;
+    uint64_t blocks = second ? cut_tiles(queue, plan, second, item) : 0;
     if (blocks) {
         block *= TILE_BLOCKS;
         step->shared_bytes = (plan->turns_x + plan->turns_y) * plan->axes[0].tile *

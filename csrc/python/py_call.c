@@ -119,6 +119,17 @@ int py_call_read(PyObject *tuple, struct py_family_call *read) {
     return py_numbers_read(numbers, read->call.numbers);
 }
 
+PyObject *py_turned(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    uint64_t numbers[OPS_NUMBERS_MAX] = {0};
+    (void)module;
+    if (count != 2 || !PyTuple_Check(arguments[1]))
+        return PyErr_Format(PyExc_TypeError, "turned: takes an element's bytes and numbers");
+    const size_t item = PyLong_AsSize_t(arguments[0]);
+    if (PyErr_Occurred() || py_numbers_read(arguments[1], numbers))
+        return NULL;
+    return PyLong_FromUnsignedLong(ops_vector_turned(item, numbers));
+}
+
 PyObject *py_call_kind(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     struct py_problem problem;
     struct py_target target;

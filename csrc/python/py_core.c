@@ -88,6 +88,10 @@ static PyMethodDef module_methods[] = {
      "call($module, problem, variant, block, device, streams, /)\n--\n\n"
      "Run a family (see gpuopt/arrays/inout.py) on arrays in the device's memory, pairs (address,\n"
      "bytes), without waiting."},
+    {"turned", (PyCFunction)(void (*)(void))py_turned, METH_FASTCALL,
+     "turned($module, item, numbers, /)\n--\n\n"
+     "Return the operands that a GPU turns in tiles in a sum of these numbers, as bits; elements\n"
+     "have `item` bytes."},
     {"owner", (PyCFunction)(void (*)(void))py_owner, METH_FASTCALL,
      "owner($module, kind, address, /)\n--\n\nReturn the ordinal of the device that owns an "
      "address."},

@@ -234,6 +234,7 @@ int py_dtype_named(const char *name, enum dtype *dtype); /* -1 without an except
 int py_queue_end(struct py_state *state, struct ops_queue *queue, const struct py_target *target,
                  enum status status);
 PyObject *py_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
+PyObject *py_turned(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 /* Enqueues a call on arrays in a device's memory on the first of their streams, in order with the
  * others. A reduction of a whole array becomes an element of dtype `result`, or its accumulator
  * goes to `value`, which the call then waits for. */

@@ -15,20 +15,7 @@ AXES = 8  # that add and saxpy walk along: DEVICE_AXES
 _ACROSS = 1 << 20  # elements of an operand that is brought into the result's order first
 _LONG = 4 << 20  # bytes of a result for which a row is repeated first, if it has a vector's
 _LONGER = 24 << 20  # and if it has fewer, all of one byte or bfloat16
-_TILE = 256  # elements of a tile, at least: tile_least in ops_tuning.def
 _SECTOR = 32  # bytes: adjacent threads that read elements farther apart read a sector for each
-
-
-def _in_tiles(axes: list[tuple[int, ...]], item: int) -> list[bool]:
-    """Return which operands a sum turns in tiles, from its axes, as ops_vector.c plans it."""
-    if item < 4 or not axes:
-        return [False, False]
-    nearest = []
-    for k in (1, 2):
-        steps = [(abs(axis[k]), at) for at, axis in enumerate(axes) if axis[k]]
-        nearest.append(min(steps)[1] if axes[0][k] else 0)
-    wide = [at for at in nearest if at and axes[0][0] * axes[at][0] >= _TILE]
-    return [bool(wide) and at == wide[0] for at in nearest]
 
 
 def in_order(
@@ -36,22 +23,21 @@ def in_order(
     every: list[Any],
     made: tuple[int, ...],
     dtype: np.dtype,
-    axes: list[tuple[int, ...]],
+    turned: int,
 ) -> list[Step]:
     """Return passes that bring operands which are read across their rows into the result's order.
 
-    Not those that the sum turns in tiles, nor others of 8 bytes (TUNING.md V8, V10). `axes` are the
-    sum's merged ones, `every` receives the new strides.
+    Not those that the sum turns in tiles, the bits of `turned`, nor others of 8 bytes (TUNING.md
+    V8, V10). `every` receives the new strides.
     """
     passes: list[Step] = []
     order = sorted((k for k, n in enumerate(shape) if n > 1), key=lambda k: -made[k])
     if dtype.itemsize > 4 or not 2 <= len(order) <= AXES:
         return passes
-    turned = _in_tiles(axes, dtype.itemsize)
     for k, steps in enumerate(every):
         extents = tuple(shape[axis] if steps[axis] else 1 for axis in order)
         across = steps[order[-1]] > _SECTOR and dtype.itemsize in steps and min(steps) >= 0
-        if across and not turned[k] and math.prod(extents) >= _ACROSS:
+        if across and not turned >> k & 1 and math.prod(extents) >= _ACROSS:
             layout = extents, tuple(steps[axis] for axis in order), dtype
             passes.append(copy_step(layout, dtype, k))
             copied = dict(zip(order, in_c_order(extents, dtype), strict=True))

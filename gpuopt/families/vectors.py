@@ -399,6 +399,12 @@ def _widened(dtype: np.dtype, numbers: list[Any]) -> bool:
     )
 
 
+def _settings(n: int, axes: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the numbers of a sum's kernel."""
+    steps = (number % 2**64 for axis in axes for number in axis)
+    return (n, 0, len(axes), *steps) if axes else (n, 0)
+
+
 def _there(
     family: str,
     dtypes: tuple[str, ...],
@@ -434,22 +440,21 @@ def _there(
     by_view = {id(view): each for view, each in zip(views, steps, strict=True)}
     every = [by_view.get(id(each), (0,) * len(shape)) for each in operands]
     axes, before = _axes(shape, item, *every, made), []
-    if variant is None and (before := vector_passes.in_order(shape, every, made, dtype, axes)):
-        axes = _axes(shape, item, *every, made)
+    if variant is None and len(axes) <= AXES:
+        turned = 0 if block else _core.turned(item, _settings(n, axes))
+        if before := vector_passes.in_order(shape, every, made, dtype, turned):
+            axes = _axes(shape, item, *every, made)
     if variant is None and not before and axes and not numbers:
         before, axes = vector_passes.with_long_row(axes, n, dtype)
     straight = not numbers and axes in ([], [(n, 1, 1, 1)])
     if len(axes) > AXES or not (straight or variant in _STRIDED):
         return None
-    settings = [n, 0]
-    if not straight:
-        settings += [len(axes), *(number % 2**64 for axis in axes for number in axis)]
     at = 0 if factor is None else 1  # the first operand among the arguments
     result = shape, made, dtype
     return there_plan(
         first.device,
         _head(family, name),
-        tuple(settings),
+        _settings(n, [] if straight else axes),
         tuple(_read(at + k, each, result) for k, each in enumerate(operands)),
         (n * item, reach_of(result), _in_order(order, shape), dtype),
         out=-1 if out is None else at + 3,
