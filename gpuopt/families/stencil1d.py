@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +24,7 @@ from gpuopt.util.errors import AxisError
 from gpuopt.util.float_state import in_default_float_state
 from gpuopt.util.literals import DeviceName, Mode, StencilRung
 from gpuopt.util.names import misspelt, suggests, unknown_name
+from gpuopt.util.rooms import room
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -194,10 +196,13 @@ def _to_the_end(axis: int, ndim: int) -> tuple[tuple[int, ...], tuple[int, ...]]
     return there, (*range(axis), ndim - 1, *range(axis, ndim - 1))
 
 
-def _turned(a: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    """Return a host array with its axes in this order, contiguous."""
+def _turned(a: np.ndarray, axes: tuple[int, ...], rooms: ExitStack | None = None) -> np.ndarray:
+    """Return a host array with its axes in this order, contiguous; in a room of `rooms`."""
     turned = a.transpose(axes)
-    return turned if turned.flags.c_contiguous else transpose(a, axes, device="cpu")
+    if turned.flags.c_contiguous:
+        return turned
+    out = rooms.enter_context(room(turned.shape, a.dtype)) if rooms else None
+    return transpose(a, axes, out=out, device="cpu")
 
 
 STEP_MOST = 128  # bytes between a row's elements that a kernel reads in place
@@ -452,13 +457,19 @@ def _stencil1d(
     _native(a, "a", NUMBERS)
     axis = stencil_axis(axis, a.ndim)
     there, back = _to_the_end(axis, a.ndim)
-    problem = stencil1d_problem(_turned(a, there), radius, weights, mode, cval, origin)
-    moved_out = None
-    if out is not None:
-        check_out(out, tuple(problem.shape[k] for k in back), problem.dtype)
-        moved_out = np.moveaxis(out, axis, -1)
-    result = run(problem, (variant, block, device), moved_out)
-    return out if out is not None else _turned(result, back)
+    with ExitStack() as rooms:
+        given = _turned(a, there, rooms)
+        problem = stencil1d_problem(given, radius, weights, mode, cval, origin)
+        moved_out = None
+        if out is not None:
+            check_out(out, tuple(problem.shape[k] for k in back), problem.dtype)
+            moved_out = np.moveaxis(out, axis, -1)
+        elif axis != a.ndim - 1:
+            moved_out = rooms.enter_context(room(problem.shape, problem.dtype))
+            if moved_out.transpose(back).flags.c_contiguous:  # it will be the result
+                moved_out = None
+        result = run(problem, (variant, block, device), moved_out)
+        return out if out is not None else _turned(result, back)
 
 
 _NAMES = (

@@ -51,8 +51,7 @@ enum {
     ROOM = 64,                /* elements that REGISTERS vectors may read past a group */
     TASK_ADDITIONS = 1 << 18, /* at least */
     TURNED = 64,              /* short rows whose equal elements are neighbours, */
-    TURNED_ROW = 64,          /* with this many elements at most, */
-    TURNED_WIDTH = 3,         /* and windows this many times as wide, at least */
+    TURNED_ROW = 64,          /* with this many elements at most */
 };
 
 enum mode { CONSTANT, NEAREST, REFLECT, MIRROR, WRAP }; /* as in stencil1d.cu */
@@ -64,6 +63,7 @@ struct stencil {
     uint64_t mode;
     const void *beyond;
     int64_t rows, width;
+    bool turned; /* short rows */
 };
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -153,8 +153,13 @@ typedef void simd_group(const struct stencil *s, int64_t output, int64_t count, 
                         struct cpu_worker *worker);
 typedef void simd_rows(const struct stencil *s, int64_t rows);
 
+/* Whether short rows are turned: a row's halo is then no work, but missing rows are (TUNING.md
+ * C52).
+ */
 static bool is_turned(const struct stencil *s) {
-    return s->n <= TURNED_ROW && s->width <= TAPS && s->width >= TURNED_WIDTH * s->outputs;
+    const int64_t lanes = (s->rows - 1) / TURNED * TURNED + TURNED;
+    return s->rows > 1 && s->n <= TURNED_ROW && s->width <= TAPS &&
+           lanes * s->outputs <= s->rows * s->width;
 }
 
 /* halo_...: a window's inputs beyond the ends: those before `begin`, and from `end` on. */
@@ -183,6 +188,14 @@ CPU_APART static void find_inputs(const struct stencil *s, int64_t *from) {
     }
 }
 
+/* Returns the step between the next inputs, and how many are this far apart. */
+CPU_APART static int64_t even_taps(const int64_t *from, int64_t count, int64_t *taps) {
+    const int64_t step = count > 1 ? from[1] - from[0] : 0;
+    for (*taps = 1; *taps < count && from[*taps] - from[*taps - 1] == step;)
+        ++*taps;
+    return step;
+}
+
 /* window_...: `count` inputs from index `first` on, with the elements beyond the ends by `from`, if
  * it is known; sums_...: a group, by its add_ function. */
 #define SIMD_BODY(op, items, acc)                                                                  \
@@ -203,7 +216,7 @@ CPU_APART static void find_inputs(const struct stencil *s, int64_t *from) {
     }                                                                                              \
     typedef void add_##op##_##items##_##acc(const wrapping_##acc *window,                          \
                                             const wrapping_##acc *weights, int64_t taps,           \
-                                            int64_t count, wrapping_##acc *sums);                  \
+                                            int64_t step, int64_t count, wrapping_##acc *sums);    \
     /* `rows` rows with their halos, end to end; outputs that span two rows are skipped. */        \
     CPU_INLINE void short_##op##_##items##_##acc(const struct stencil *s, int64_t rows,            \
                                                  add_##op##_##items##_##acc add) {                 \
@@ -216,7 +229,7 @@ CPU_APART static void find_inputs(const struct stencil *s, int64_t *from) {
             window_##op##_##items##_##acc(&row, s->first - s->before, pitch, from,                 \
                                           window + r * pitch);                                     \
         memset(window + rows * pitch, 0, ROOM * sizeof *window);                                   \
-        add(window, s->weights, width, rows *pitch - width + 1, sums);                             \
+        add(window, s->weights, width, 1, rows *pitch - width + 1, sums);                          \
         type_##items *out = s->out;                                                                \
         for (int64_t r = 0; r < rows; r++)                                                         \
             for (int64_t j = 0; j < s->outputs; j++)                                               \
@@ -240,8 +253,11 @@ CPU_APART static void find_inputs(const struct stencil *s, int64_t *from) {
         }                                                                                          \
         for (int64_t j = 0; j < s->outputs; j++) {                                                 \
             wrapping_##acc sums[TURNED + ROOM] = {0};                                              \
-            for (int64_t k = 0; k < width; k++)                                                    \
-                add(turned + from[j + k] * TURNED, WEIGHTS_##op(weights, k), 1, TURNED, sums);     \
+            for (int64_t k = 0, taps; k < width; k += taps) {                                      \
+                const int64_t step = even_taps(from + j + k, width - k, &taps);                    \
+                add(turned + from[j + k] * TURNED, WEIGHTS_##op(weights, k), taps, step * TURNED,  \
+                    TURNED, sums);                                                                 \
+            }                                                                                      \
             for (int64_t r = 0; r < rows; r++)                                                     \
                 out[r * s->outputs + j] = STORE_##items##_##acc((type_##acc)sums[r]);              \
         }                                                                                          \
@@ -258,7 +274,7 @@ CPU_APART static void find_inputs(const struct stencil *s, int64_t *from) {
             const int64_t taps = smaller(TAPS, width - k);                                         \
             window_##op##_##items##_##acc(s, left + k, count + taps - 1, NULL, window);            \
             memset(window + count + taps - 1, 0, ROOM * sizeof *window);                           \
-            add(window, WEIGHTS_##op(weights, k), taps, count, sums);                              \
+            add(window, WEIGHTS_##op(weights, k), taps, 1, count, sums);                           \
             if (width > POLL_TAPS && !cpu_team_goes_on(worker))                                    \
                 return;                                                                            \
         }                                                                                          \
@@ -274,42 +290,42 @@ CPU_APART static void find_inputs(const struct stencil *s, int64_t *from) {
 #define TERM_AT_sum(weights, k, items) (items)
 #define TERM_AT_weighted(weights, k, items) ((weights)[k] * (items))
 
-#define SIMD_GROUP(isa, target, bytes, prefix, here, op, items, acc)                              \
-    target static void add_##op##_##items##_##acc##_##isa(                                        \
-        const wrapping_##acc *window, const wrapping_##acc *weights, int64_t taps, int64_t count, \
-        wrapping_##acc *sums) {                                                                   \
-        typedef wrapping_##acc vector                                                             \
-            __attribute__((vector_size(bytes), may_alias, aligned(sizeof(wrapping_##acc))));      \
-        enum { LANES = bytes / sizeof(wrapping_##acc) };                                          \
-        (void)weights;                                                                            \
-        for (int64_t j = 0; j < count; j += REGISTERS * LANES) {                                  \
-            vector *to = (vector *)(sums + j);                                                    \
-            vector a = to[0], b = to[1], c = to[2], d = to[3];                                    \
-            for (int64_t k = 0; k < taps; k++) {                                                  \
-                const vector *from = (const vector *)(window + j + k);                            \
-                a += TERM_AT_##op(weights, k, from[0]);                                           \
-                b += TERM_AT_##op(weights, k, from[1]);                                           \
-                c += TERM_AT_##op(weights, k, from[2]);                                           \
-                d += TERM_AT_##op(weights, k, from[3]);                                           \
-            }                                                                                     \
-            to[0] = a;                                                                            \
-            to[1] = b;                                                                            \
-            to[2] = c;                                                                            \
-            to[3] = d;                                                                            \
-        }                                                                                         \
-    }                                                                                             \
-    target static void simd_##op##_##items##_##acc##_##isa(                                       \
-        const struct stencil *s, int64_t output, int64_t count, bool stream,                      \
-        struct cpu_worker *worker) {                                                              \
-        sums_##op##_##items##_##acc(s, output, count, stream, worker,                             \
-                                    add_##op##_##items##_##acc##_##isa);                          \
-    }                                                                                             \
-    target static void rows_##op##_##items##_##acc##_##isa(const struct stencil *s,               \
-                                                           int64_t rows) {                        \
-        if (is_turned(s))                                                                         \
-            turned_##op##_##items##_##acc(s, rows, add_##op##_##items##_##acc##_##isa);           \
-        else                                                                                      \
-            short_##op##_##items##_##acc(s, rows, add_##op##_##items##_##acc##_##isa);            \
+#define SIMD_GROUP(isa, target, bytes, prefix, here, op, items, acc)                             \
+    target static void add_##op##_##items##_##acc##_##isa(                                       \
+        const wrapping_##acc *window, const wrapping_##acc *weights, int64_t taps, int64_t step, \
+        int64_t count, wrapping_##acc *sums) {                                                   \
+        typedef wrapping_##acc vector                                                            \
+            __attribute__((vector_size(bytes), may_alias, aligned(sizeof(wrapping_##acc))));     \
+        enum { LANES = bytes / sizeof(wrapping_##acc) };                                         \
+        (void)weights;                                                                           \
+        for (int64_t j = 0; j < count; j += REGISTERS * LANES) {                                 \
+            vector *to = (vector *)(sums + j);                                                   \
+            vector a = to[0], b = to[1], c = to[2], d = to[3];                                   \
+            for (int64_t k = 0; k < taps; k++) {                                                 \
+                const vector *from = (const vector *)(window + j + k * step);                    \
+                a += TERM_AT_##op(weights, k, from[0]);                                          \
+                b += TERM_AT_##op(weights, k, from[1]);                                          \
+                c += TERM_AT_##op(weights, k, from[2]);                                          \
+                d += TERM_AT_##op(weights, k, from[3]);                                          \
+            }                                                                                    \
+            to[0] = a;                                                                           \
+            to[1] = b;                                                                           \
+            to[2] = c;                                                                           \
+            to[3] = d;                                                                           \
+        }                                                                                        \
+    }                                                                                            \
+    target static void simd_##op##_##items##_##acc##_##isa(                                      \
+        const struct stencil *s, int64_t output, int64_t count, bool stream,                     \
+        struct cpu_worker *worker) {                                                             \
+        sums_##op##_##items##_##acc(s, output, count, stream, worker,                            \
+                                    add_##op##_##items##_##acc##_##isa);                         \
+    }                                                                                            \
+    target static void rows_##op##_##items##_##acc##_##isa(const struct stencil *s,              \
+                                                           int64_t rows) {                       \
+        if (s->turned)                                                                           \
+            turned_##op##_##items##_##acc(s, rows, add_##op##_##items##_##acc##_##isa);          \
+        else                                                                                     \
+            short_##op##_##items##_##acc(s, rows, add_##op##_##items##_##acc##_##isa);           \
     }
 CPU_STENCIL1D_SIGNATURES(SIMD_BODY)
 
@@ -380,12 +396,14 @@ static void groups_task(const void *state, uint64_t task, struct cpu_worker *wor
 }
 
 static enum status simd_by(struct device *device, const struct stencil_loops *loops,
-                           const struct stencil *s, int threads) {
+                           const struct stencil *given, int threads) {
+    struct stencil turned = *given, *s = &turned;
     const int64_t width = s->width, every = s->outputs * s->rows;
     struct groups groups = {.stencil = s, .loops = loops, .per_row = (s->outputs - 1) / GROUP + 1};
     groups.count = groups.per_row * s->rows;
     groups.per_task = TASK_ADDITIONS / smaller(TASK_ADDITIONS, GROUP * width);
-    if (s->rows > 1 && is_turned(s)) {
+    s->turned = is_turned(s);
+    if (s->turned) {
         groups.rows = TURNED;
         groups.count = (s->rows - 1) / TURNED + 1;
     } else if (s->rows > 1 && width <= TAPS && s->outputs + width - 1 <= GROUP / 2) {
