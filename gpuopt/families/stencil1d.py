@@ -457,19 +457,24 @@ def _stencil1d(
     _native(a, "a", NUMBERS)
     axis = stencil_axis(axis, a.ndim)
     there, back = _to_the_end(axis, a.ndim)
+    moved = axis != a.ndim - 1
     with ExitStack() as rooms:
-        given = _turned(a, there, rooms)
+        given = _turned(a, there, None if moved and out is None else rooms)
         problem = stencil1d_problem(given, radius, weights, mode, cval, origin)
-        moved_out = None
+        made = tuple(problem.shape[k] for k in back)
+        how = (variant, block, device)
         if out is not None:
-            check_out(out, tuple(problem.shape[k] for k in back), problem.dtype)
-            moved_out = np.moveaxis(out, axis, -1)
-        elif axis != a.ndim - 1:
-            moved_out = rooms.enter_context(room(problem.shape, problem.dtype))
-            if moved_out.transpose(back).flags.c_contiguous:  # it will be the result
-                moved_out = None
-        result = run(problem, (variant, block, device), moved_out)
-        return out if out is not None else _turned(result, back)
+            check_out(out, made, problem.dtype)
+            run(problem, how, np.moveaxis(out, axis, -1))
+            return out
+        between = rooms.enter_context(room(problem.shape, problem.dtype)) if moved else None
+        if between is None or between.transpose(back).flags.c_contiguous:
+            return _turned(run(problem, how), back)
+        run(problem, how, between)
+        # The result takes the memory of the turned input, if that is a copy.
+        alike = given.shape == problem.shape and given.dtype == problem.dtype
+        final = given.reshape(made) if given.flags.owndata and alike else None
+        return transpose(between, back, out=final, device="cpu")
 
 
 _NAMES = (

@@ -1,6 +1,6 @@
 """Memory for arrays within a call: what malloc returns to the system costs page faults each time.
 
-A call takes a room and gives it back, so that calls of several threads have rooms of their own.
+A call takes the room and gives it back; calls of other threads have rooms of their own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-KEPT = 2  # rooms: those of one call
+KEPT = 2  # rooms: of as many threads
 BYTES_MOST = 1 << 22  # of a room that stays allocated
 
 _rooms: list[np.ndarray] = []

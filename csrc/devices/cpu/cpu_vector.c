@@ -434,11 +434,8 @@ static bool plan_turned(struct turned *turned, const struct vectors *v) {
     *turned = (struct turned){.v = v, .turn = cpu_turn(size)};
     if (v->steps[0][OUT] != 1 || v->n * size < TURNED_LEAST)
         return false;
-    for (int k = X; k <= Y; k++) {
+    for (int k = X; k <= Y; k++)
         turned->turns[k] = is_turned(v, k, &turned->along);
-        if (!turned->turns[k] && is_gathered(v, k))
-            return false;
-    }
     if (!turned->along)
         return false;
     const uint64_t height = v->sizes[turned->along];
