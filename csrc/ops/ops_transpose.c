@@ -183,13 +183,37 @@ static void list_others(const struct axes *axes, unsigned a, unsigned b,
     }
 }
 
-/* Counts the matrices' axes, from the first on, along which rows of the output continue each other:
- * tiles of these come before the next column of tiles, if that one is not far then (TUNING.md T19).
- */
-static uint32_t count_near(const struct transpose_plan *plan, uint64_t strip) {
+/* Whether matrices along an axis share lines of the input. */
+static bool shares_lines(const struct transpose_axis *axis, size_t item) {
+    return axis->in * item < LINE;
+}
+
+/* Moves such axes to the grid's front: else L2 would lose those lines before the next matrix. */
+static void order_axes(struct transpose_plan *plan, size_t item) {
     uint32_t near = 0;
-    while (near < plan->grid_axes && plan->axes[near].out < plan->out_pitch)
-        strip *= plan->axes[near++].extent;
+    for (uint32_t k = 0; k < plan->grid_axes; k++) {
+        const struct transpose_axis axis = plan->axes[k];
+        if (!shares_lines(&axis, item))
+            continue;
+        memmove(plan->axes + near + 1, plan->axes + near, (k - near) * sizeof axis);
+        plan->axes[near++] = axis;
+    }
+}
+
+/* Counts the matrices' axes, from the first on, along which rows of the output adjoin or lines of
+ * the input are shared: tiles of these come before the next column of tiles, if that one is not far
+ * then (TUNING.md T19, T45). */
+static uint32_t count_near(const struct transpose_plan *plan, size_t item, uint64_t strip) {
+    uint64_t run = plan->rows;
+    uint32_t near = 0;
+    for (; near < plan->grid_axes; near++) {
+        const struct transpose_axis *axis = &plan->axes[near];
+        if (axis->out == run)
+            run *= axis->extent;
+        else if (!shares_lines(axis, item))
+            break;
+        strip *= axis->extent;
+    }
     const bool narrow = plan->shape == TRANSPOSE_NARROW;
     return strip <= (narrow ? fixed(near_narrow_tiles) : fixed(near_tiles)) ? near : 0;
 }
@@ -237,40 +261,6 @@ static uint64_t row_blocks(const struct ops_queue *queue, size_t item, unsigned 
     return ceil_div(plan->items, (uint64_t)plan->loads * block);
 }
 
-/* Whether rows of wide elements that adjoin in memory are copied soon after each other, so that
- * they find shared sectors in L1. */
-static bool adjoin_soon(const struct axes *axes) {
-    uint64_t between = 1;
-    for (unsigned position = axes->count - 1; position-- > 0;) {
-        const unsigned axis = axes->output[position];
-        if (axes->in[axis] == axes->extent[axes->count - 1])
-            return axes->item >= 2 * WORD && between <= fixed(near_rows);
-        between *= axes->extent[axis];
-    }
-    return false;
-}
-
-/* Whether the next row in memory is copied so late that L2 has lost the bytes fetched with it. */
-static bool adjoin_late(const struct axes *axes) {
-    for (unsigned axis = 0; moves_rows(axes) && axis + 1 < axes->count; axis++)
-        if (axes->in[axis] == axes->extent[axes->count - 1])
-            return axes->out[axis] * axes->item >= fixed(late_rows);
-    return false;
-}
-
-/* Whether rows that stay whole are so short that packed tiles are faster, unless gaps that those do
- * not load follow each (TUNING.md T7, T15, T40, T44). */
-static bool are_short_rows(const struct axes *axes) {
-    const unsigned last = axes->count - 1;
-    const uint64_t bytes = axes->extent[last] * axes->item;
-    if (!moves_rows(axes) || last == 0 || adjoin_soon(axes) ||
-        (axes->in[last - 1] != axes->extent[last] &&
-         axes->in[last - 1] * axes->item > ops_transpose_gap(axes)))
-        return false;
-    return bytes <= SECTOR ||
-           ((bytes % SECTOR != 0 || adjoin_late(axes)) && bytes <= fixed(short_row));
-}
-
 /* Whether input and output of each matrix coincide, and are square. */
 static bool is_square_batch(const struct transpose_plan *plan) {
     for (unsigned k = 0; k < plan->grid_axes; k++)
@@ -288,9 +278,11 @@ static uint64_t order_tiles(const struct ops_queue *queue, size_t item, uint64_t
         matrices *= plan->axes[k].extent;
     if (down * across > GRID_X || matrices > GRID_X / (down * across))
         return 0;
-    plan->near_axes = plan->in_place ? 0 : count_near(plan, min_u64(down, fixed(flat)));
+    if (item >= WORD)
+        order_axes(plan, item);
+    plan->near_axes = plan->in_place ? 0 : count_near(plan, item, min_u64(down, fixed(flat)));
     plan->row_tiles = strip_of(queue, plan, address, item);
-    plan->near_axes = plan->near_axes ? count_near(plan, plan->row_tiles) : 0;
+    plan->near_axes = plan->near_axes ? count_near(plan, item, plan->row_tiles) : 0;
     plan->apart = columns_apart(plan, item);
     return plan->row_tiles * across * matrices;
 }
@@ -350,7 +342,7 @@ static bool is_matrix_better(const struct axes *axes, const struct transpose_pla
         return false;
     if (cost >= fixed(wide_cost))
         return !phased || axes->item == WORD;
-    return phased && axes->item == WORD && !wide->whole &&
+    return phased && axes->item == WORD && !wide->whole && matrix->rows * WORD >= LINE &&
            fills(matrix, axes->item, fixed(words_fill));
 }
 
@@ -376,7 +368,8 @@ static bool is_wide_better(const struct axes *axes, const struct transpose_plan 
     const bool one_run =
         wide->columns * axes->item <= ops_transpose_few(axes) && wide->in_pitch == wide->columns;
     const bool gap = precedes_gap(axes, wide);
-    const uint64_t few = gap && axes->item < VECTOR ? 0 : gap ? 3 * SECTOR : 2 * SECTOR;
+    const uint64_t least = axes->item == WORD ? 3 * VECTOR : 2 * SECTOR;
+    const uint64_t few = gap && axes->item < VECTOR ? 0 : gap ? 3 * SECTOR : least;
     return wide->whole || (!one_run && wide->tile_columns * axes->item >= few);
 }
 
@@ -474,7 +467,8 @@ static uint64_t choose_tiles(const struct ops_queue *queue, const struct ops_cho
         wide_blocks = order_tiles(queue, axes->item, arrays[0], &wide);
         blocks = blocks && is_matrix_better(axes, plan, &wide, cost) ? blocks : 0;
     }
-    if (!(wide_blocks && is_wide_better(axes, &wide, cost)) && (!blocks || are_short_rows(axes))) {
+    if (!(wide_blocks && is_wide_better(axes, &wide, cost)) &&
+        (!blocks || ops_transpose_short_rows(axes))) {
         if (may_gather(choice, axes) && ops_transpose_in_order(axes)) {
             plan_rows(axes, plan);
             return row_blocks(queue, axes->item, choice->block, plan);
@@ -511,7 +505,8 @@ static enum status find_tiles(const struct ops_queue *queue, const struct ops_ch
     const bool gaps = last_step(axes) != 1;
     if (in_place && moves_rows(axes) && axes->count > 1)
         return not_square();
-    if (gathers || (moves_rows(axes) && (!gaps || axes->item >= WORD))) {
+    const bool late = gaps && ops_transpose_late(axes, fixed(short_row));
+    if (gathers || (moves_rows(axes) && (!gaps || (axes->item >= WORD && !late)))) {
         plan_rows(axes, plan);
         grid = row_blocks(queue, axes->item, choice->block, plan);
     } else if (gaps) {
@@ -525,8 +520,8 @@ static enum status find_tiles(const struct ops_queue *queue, const struct ops_ch
     }
     if (!in_place && !gaps && !gathers)
         grid = choose_tiles(queue, choice, axes, arrays, plan, grid);
-    plan->sparse = axes->sparse || (plan->shape == TRANSPOSE_ROWS && adjoin_late(axes) &&
-                                    axes->extent[axes->count - 1] * axes->item <= 4 * LINE);
+    plan->sparse =
+        axes->sparse || (plan->shape == TRANSPOSE_ROWS && ops_transpose_late(axes, 4 * LINE));
     if (!grid)
         return status_fail(STATUS_BAD_VALUE, "axes: too many items, or axes, for one launch");
     *blocks = grid;

@@ -78,3 +78,11 @@ bool ops_transpose_in_order(const struct axes *axes);
  * there or in the input: results of a few MiB are then moved one by one faster than by tiles, as
  * smaller ones are that stay in L2 (TUNING.md T33, T38). */
 bool ops_transpose_gathers(const struct axes *axes);
+
+/* Whether rows that stay whole have at most these bytes, gaps included, and each is copied so long
+ * after the one before it in memory that L2 has lost the bytes fetched with that one. */
+bool ops_transpose_late(const struct axes *axes, uint64_t most);
+
+/* Whether rows that stay whole are so short that packed tiles are faster, unless gaps that those do
+ * not load follow each (TUNING.md T7, T15, T40, T44). */
+bool ops_transpose_short_rows(const struct axes *axes);

@@ -578,10 +578,11 @@ static bool list_tile(struct packing *packing) {
            plan->table_bytes + (uint64_t)plan->tile_bytes <= SHARED_BYTES;
 }
 
-/* Plans tiles of runs of about `items` elements. Returns false if they need too much shared memory.
- */
-static bool pack_tiles(const struct axes *axes, const uint64_t *arrays, uint64_t items,
-                       uint64_t tile_bytes, bool searches, struct transpose_plan *plan) {
+/* Plans tiles of runs of about these numbers of elements of the input and of the output. Returns
+ * false if they need too much shared memory. */
+static bool pack_tiles(const struct axes *axes, const uint64_t *arrays, uint64_t load,
+                       uint64_t store, uint64_t tile_bytes, bool searches,
+                       struct transpose_plan *plan) {
     struct packing packing = {.axes = axes,
                               .arrays = arrays,
                               .plan = plan,
@@ -589,8 +590,8 @@ static bool pack_tiles(const struct axes *axes, const uint64_t *arrays, uint64_t
                               .searches = searches};
     *plan = (struct transpose_plan){
         .shape = TRANSPOSE_PACKED, .items = axes->items, .reach = axes->reach};
-    take(&packing, false, items);
-    take(&packing, true, items);
+    take(&packing, false, load);
+    take(&packing, true, store);
     list_grid(&packing);
     return list_tile(&packing);
 }
@@ -603,7 +604,7 @@ static uint64_t longest_runs(const struct axes *axes, const uint64_t *arrays, ui
     uint64_t items = 0;
     for (uint64_t more = fixed(run_least); more <= tile_bytes; more *= 2) {
         /* Shorter runs may make too many tiles, longer ones too large ones. */
-        const bool fits = pack_tiles(axes, arrays, more, tile_bytes, false, &longer);
+        const bool fits = pack_tiles(axes, arrays, more, more, tile_bytes, false, &longer);
         if (fits) {
             *plan = longer;
             items = more;
@@ -611,16 +612,57 @@ static uint64_t longest_runs(const struct axes *axes, const uint64_t *arrays, ui
         if ((!fits && items) || more >= axes->items)
             break;
     }
-    for (uint64_t eighth = 15; items && eighth > 8; eighth--)
-        if (pack_tiles(axes, arrays, items * eighth / 8, tile_bytes, false, &longer)) {
+    for (uint64_t eighth = 15; items && eighth > 8; eighth--) {
+        const uint64_t more = items * eighth / 8;
+        if (pack_tiles(axes, arrays, more, more, tile_bytes, false, &longer)) {
             *plan = longer;
-            return items * eighth / 8;
+            return more;
         }
+    }
     return items;
 }
 
-/* Plans packed tiles. Unaligned runs get larger tiles: fewer vectors straddle two of them
- * (TUNING.md T8). */
+/* Estimated time of a large array's tiles beyond a copy's, in 1/65536 of that: ends of runs cost
+ * it, tables of elements, and tiles that are small, or leave few for others (TUNING.md T45). */
+static uint64_t cost_of(const struct axes *axes, const struct transpose_plan *plan) {
+    enum { COPY = 65536 };
+    const uint64_t bytes = plan->table_bytes + plan->tile_bytes;
+    const uint64_t end = plan->stores_vectors ? fixed(packed_store) : fixed(packed_part);
+    return (COPY * fixed(packed_load) / plan->load_run_most + COPY * end / plan->run_most) /
+               axes->item +
+           COPY * (fixed(packed_tile) + fixed(packed_entry) * (plan->segments + plan->period)) /
+               bytes +
+           (bytes - min_u64(bytes, fixed(packed_bytes))) / fixed(packed_share);
+}
+
+/* Finds tiles of less cost for a large array, with runs of an eighth to eight times `items`.
+ * Unaligned runs get larger tiles: fewer vectors straddle two of them (TUNING.md T8). */
+static void best_runs(const struct axes *axes, const uint64_t *arrays, uint64_t items,
+                      struct transpose_plan *plan) {
+    enum { EIGHTH = 8, MOST = EIGHTH * 8 };
+    const bool begins_anywhere = plan->loads != TRANSPOSE_LOADS_VECTORS || !plan->stores_vectors;
+    const uint64_t half = begins_anywhere && axes->item <= WORD ? fixed(tile_bytes) / 2 : 0;
+    const uint64_t tile_bytes = fixed(tile_bytes) + half;
+    const uint64_t longer = half ? longest_runs(axes, arrays, tile_bytes, plan) : 0;
+    items = longer ? longer : items;
+    uint64_t best_load = items, best_store = items, cost = cost_of(axes, plan);
+    struct transpose_plan other;
+    cost -= min_u64(cost, fixed(packed_gain)); /* less is not worth other tiles */
+    for (uint64_t load = 1; load <= MOST; load += ceil_div(load, 2))
+        for (uint64_t store = 1; store <= MOST && axes->item >= WORD; store += ceil_div(store, 2)) {
+            const uint64_t of_load = items * load / EIGHTH, of_store = items * store / EIGHTH;
+            if (!of_load || !of_store || load * store > 4 * MOST ||
+                !pack_tiles(axes, arrays, of_load, of_store, tile_bytes, false, &other) ||
+                cost_of(axes, &other) >= cost)
+                continue;
+            cost = cost_of(axes, &other);
+            best_load = of_load, best_store = of_store;
+        }
+    if (pack_tiles(axes, arrays, best_load, best_store, tile_bytes, true, &other))
+        *plan = other;
+}
+
+/* Plans packed tiles. */
 bool ops_transpose_pack(const struct axes *axes, const uint64_t *arrays, unsigned multiprocessors,
                         struct transpose_plan *plan) {
     const uint64_t bytes = axes->items * last_step(axes) * axes->item,
@@ -632,20 +674,7 @@ bool ops_transpose_pack(const struct axes *axes, const uint64_t *arrays, unsigne
         tile_bytes *= 2;
         items = longest_runs(axes, arrays, tile_bytes, plan);
     }
-    struct transpose_plan other;
-    if (items && bytes >= fixed(large)) {
-        const bool begins_anywhere =
-            plan->loads != TRANSPOSE_LOADS_VECTORS || !plan->stores_vectors;
-        const uint64_t larger = fixed(tile_bytes) + fixed(tile_bytes) / 2;
-        const uint64_t longer =
-            begins_anywhere && axes->item <= WORD ? longest_runs(axes, arrays, larger, &other) : 0;
-        if (longer) {
-            tile_bytes = larger;
-            items = longer;
-            *plan = other;
-        }
-        if (pack_tiles(axes, arrays, items, tile_bytes, true, &other))
-            *plan = other;
-    }
+    if (items && bytes >= fixed(large))
+        best_runs(axes, arrays, items, plan);
     return items;
 }

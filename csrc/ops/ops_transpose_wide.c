@@ -122,6 +122,15 @@ static struct run adjoining(const struct axes *axes, const struct division *divi
     return run;
 }
 
+/* Elements that adjacent lanes load, but for gaps, before others of another run. */
+static uint64_t lanes_run(const struct axes *axes, const struct chain *chain, uint64_t columns) {
+    const uint64_t step = axes->in[axes->count - 1];
+    uint64_t run = 1;
+    for (unsigned k = 0; k < chain->count && axes->in[chain->axis[k]] == run * step; k++)
+        run *= covered(axes, chain, columns, chain->axis[k]);
+    return run;
+}
+
 /* Whether the rest of a run is moved so much later that L2 has lost the sectors and lines that both
  * parts share. The grid's order is that of order_tiles. */
 static bool ends_far(const struct axes *axes, const struct division *division, uint64_t rows,
@@ -200,9 +209,14 @@ static uint64_t cost_of(const struct wide_tiling *tiling, const struct division 
     const struct run in = adjoining(axes, division, rows, columns, false);
     const struct run row = adjoining(axes, division, 1, columns, false); /* lanes load in order */
     const bool joins = row.items == columns && row.axis == division->rows.axis[0];
+    const uint64_t lanes = lanes_run(axes, &division->columns, columns);
     /* With a lead, only the first and the last tile end within a sector. */
-    const struct run out = adjoining(axes, division, lead ? all_rows : rows, columns, true);
+    struct run out = adjoining(axes, division, lead ? all_rows : rows, columns, true);
+    if (!division->whole && !lead) /* each column is stored by itself, also if the next adjoins */
+        out.items = min_u64(out.items, rows);
     uint64_t cost = COPY / ((joins ? in : row).items * item) + lead * fixed(lead_cost) / rows;
+    if (lanes < row.items || (item == VECTOR && lanes * item < ATOM))
+        cost += COPY * fixed(lanes_cost) / (lanes * item);
     /* A gap may follow, as in any tile; packed ones are slow to move fewer bytes at a time. */
     if (in.axis < axes->count || item == VECTOR)
         cost += COPY * fixed(run_cost) / (in.items * item);
@@ -573,4 +587,36 @@ bool ops_transpose_narrow(const struct axes *axes, uint64_t address, unsigned mu
     plan->all_row_tiles = (uint32_t)down;
     plan->column_tiles = (uint32_t)across;
     return down <= GRID_X && across <= GRID_X;
+}
+
+/* Whether rows of wide elements that adjoin in memory are copied soon after each other, so that
+ * they find shared sectors in L1. */
+static bool adjoin_soon(const struct axes *axes) {
+    uint64_t between = 1;
+    for (unsigned position = axes->count - 1; position-- > 0;) {
+        const unsigned axis = axes->output[position];
+        if (axes->in[axis] == axes->extent[axes->count - 1])
+            return axes->item >= 2 * WORD && between <= fixed(near_rows);
+        between *= axes->extent[axis];
+    }
+    return false;
+}
+
+bool ops_transpose_late(const struct axes *axes, uint64_t most) {
+    const uint64_t reach = axes->extent[axes->count - 1] * last_step(axes); /* with gaps */
+    for (unsigned axis = 0; moves_rows(axes) && axis + 1 < axes->count; axis++)
+        if (axes->in[axis] == reach)
+            return reach * axes->item <= most && axes->out[axis] * axes->item >= fixed(late_rows);
+    return false;
+}
+
+bool ops_transpose_short_rows(const struct axes *axes) {
+    const unsigned last = axes->count - 1;
+    const uint64_t bytes = axes->extent[last] * axes->item;
+    if (!moves_rows(axes) || last == 0 || adjoin_soon(axes) ||
+        (axes->in[last - 1] != axes->extent[last] &&
+         axes->in[last - 1] * axes->item > ops_transpose_gap(axes)))
+        return false;
+    return bytes <= SECTOR || ((bytes % SECTOR != 0 || ops_transpose_late(axes, UINT64_MAX)) &&
+                               bytes <= fixed(short_row));
 }
