@@ -82,26 +82,10 @@ template <class Op, class In, class Acc> __device__ void stencil1d_1(const stenc
     s.out[output] = static_cast<In>(sum);
 }
 
-// An element if it is `there`; else any value. A branch would wait for the condition.
+// An element if it is `there`; else any value.
 template <class In> __device__ In load_if(bool there, const In *from) {
-    union {
-        In item;
-        unsigned word;
-        uint64 words;
-    } loaded;
-    if (sizeof(In) == 4)
-        asm volatile("{ .reg .pred there;\n"
-                     "setp.ne.u32 there, %2, 0;\n"
-                     "@there ld.global.u32 %0, [%1]; }"
-                     : "=r"(loaded.word)
-                     : "l"(__cvta_generic_to_global(from)), "r"(static_cast<unsigned>(there)));
-    else
-        asm volatile("{ .reg .pred there;\n"
-                     "setp.ne.u32 there, %2, 0;\n"
-                     "@there ld.global.u64 %0, [%1]; }"
-                     : "=l"(loaded.words)
-                     : "l"(__cvta_generic_to_global(from)), "r"(static_cast<unsigned>(there)));
-    return loaded.item;
+    const own_items<In> memory(from);
+    return memory.load(memory.begin, there);
 }
 
 // New: the block's inputs, and those on both sides of them, pass through shared memory. This is the
@@ -129,11 +113,24 @@ __device__ void deck_window(const stencil<In, Acc> &s, bool barrier, In one, boo
 // Inputs of a window that shared memory holds at a time: more than the deck's case needs.
 constexpr unsigned PIECE = 1024;
 
+// Positions of a tile that are not entirely within one row, by STEP threads or the block's.
+template <int STEP, class Word>
+__device__ void load_tile(const tile_of_rows<Word, Word> &where, Word *tile, int64 from,
+                          unsigned positions, Word constant) {
+    if (where.s.is_short())
+        return load_positions<STEP>(where, own_items<Word>(where.s.in), tile, from, int(positions),
+                                    constant);
+    for (unsigned i = threadIdx.x; i < positions; i += blockDim.x) {
+        const Word *there = where.input(from + i);
+        tile[i] = there ? *there : constant;
+    }
+}
+
 // A call, as above.
 template <class Word>
 __device__ __noinline__ void load_piece(stencil<Word, Word> s, int64 from, unsigned positions) {
-    const tile_of_rows<Word, Word> where(s, blockDim.x);
-    load_positions(where, shared_memory<Word>(), from, positions, blockDim.x, Word(0));
+    load_tile<0>(tile_of_rows<Word, Word>(s, blockDim.x), shared_memory<Word>(), from, positions,
+                 Word(0));
 }
 
 // Any radius, any block: a window wider than PIECE is processed in chunks.
@@ -404,26 +401,6 @@ template <class Op, class In, class Acc> __device__ void stencil1d_4(const stenc
 // windows, and rung 3 for windows wider than shared memory. Short rows and columns have headers of
 // their own.
 
-// From the inputs in `tile` to the outputs of the thread's own warp in `outputs`, which may overlap
-// the inputs. All sums and 8-byte elements at once would exceed the registers.
-template <class Op, class In, class Acc>
-__device__ void windows_of_tile(const In *tile, In *outputs, const Acc *weights, unsigned width) {
-    constexpr unsigned HALF = (GROUP + 1) / 2;
-    const unsigned own = threadIdx.x * GROUP;
-    In made[GROUP];
-    if constexpr (sizeof(Acc) == 4) {
-        circling_window<Op, GROUP + 1, GROUP>(tile + own, weights, width, made);
-    } else {
-        circling_window<Op, HALF, HALF>(tile + own, weights, width, made);
-        circling_window<Op, HALF, GROUP - HALF>(tile + own + HALF, weights, width, made + HALF);
-    }
-    __syncthreads();
-#pragma unroll
-    for (unsigned k = 0; k < GROUP; k++)
-        outputs[own + k] = made[k];
-    __syncwarp();
-}
-
 // Plain sums over windows of GROUP inputs and more. A thread's windows begin in its own group of
 // inputs, whose tail sums it accumulates from the end; then they share the same `whole` groups,
 // whose sums the block's threads compute once; then they end within the next two groups, where the
@@ -552,31 +529,30 @@ __device__ void load_with_gaps(In *tile, const In *from, int64 step, unsigned co
 // A tile that is not entirely within one row. Calls, as above, on bits: one for all elements of a
 // size.
 template <class Word>
-__device__ __noinline__ void load_at_ends(stencil<Word, Word> s, Word *tile, unsigned positions) {
-    const tile_of_rows<Word, Word> where(s, TILE);
-    if (s.has_near_ends() && !s.has_gaps())
-        load_rows(where, tile, positions, THREADS, s.beyond);
-    else
-        load_positions(where, tile, 0, positions, THREADS, s.beyond);
+__device__ __noinline__ void load_at_ends(stencil<Word, Word> s, Word *tile, unsigned positions,
+                                          unsigned group) {
+    load_tile<THREADS>(tile_of_rows<Word, Word>(s, group * THREADS), tile, 0, positions, s.beyond);
 }
 template <class Word>
 __device__ __noinline__ void store_at_ends(stencil<Word, Word> s, const Word *tile,
-                                           unsigned first) {
-    const tile_of_rows<Word, Word> where(s, TILE);
-    const unsigned lane = threadIdx.x % WARP;
-    if (s.has_near_ends())
-        return store_rows(where, tile, first, WARP * GROUP, lane, WARP);
-    for (unsigned i = first + lane; i < first + WARP * GROUP; i += WARP) {
+                                           unsigned group) {
+    const tile_of_rows<Word, Word> where(s, group * THREADS);
+    const unsigned first = warp_begin(group), end = first + WARP * group;
+    if (s.is_short())
+        return store_positions(where, own_items<Word>(s.out), tile, int(first), int(group));
+    for (unsigned i = first + threadIdx.x % WARP; i < end; i += WARP) {
         const int64 output = where.output(i);
         if (output >= 0)
             s.out[output] = tile[i];
     }
 }
-// No element can represent such a constant: the outputs that need it are computed again.
+// No element can represent such a constant: the outputs that need it are computed again, by the
+// threads that stored them.
 template <class Op, class In, class Acc>
-__device__ __noinline__ void mend_at_ends(stencil<In, Acc> s, unsigned first) {
-    const tile_of_rows<In, Acc> where(s, TILE);
-    for (unsigned i = first + threadIdx.x % WARP; i < first + WARP * GROUP; i += WARP) {
+__device__ __noinline__ void mend_at_ends(stencil<In, Acc> s, unsigned group) {
+    const tile_of_rows<In, Acc> where(s, group * THREADS);
+    const unsigned first = warp_begin(group), end = first + WARP * group;
+    for (unsigned i = first + threadIdx.x % WARP; i < end; i += WARP) {
         int64 at;
         const int64 row = where.row_at(i, at), middle = at + s.first;
         if (row < s.rows && at < s.outputs &&
@@ -585,16 +561,61 @@ __device__ __noinline__ void mend_at_ends(stencil<In, Acc> s, unsigned first) {
     }
 }
 
+// Inputs and outputs of a tile with ends of rows, `group` of a thread.
+template <class Op, class In, class Acc>
+__device__ void load_ends(const stencil<In, Acc> &s, In *tile, unsigned inputs, unsigned group) {
+    if constexpr (HAS_NARROW<Op, In, Acc>)
+        if (s.narrow())
+            return load_narrow(s, tile, inputs, group);
+    load_at_ends(in_words(s), reinterpret_cast<word_of<In> *>(tile), inputs, group);
+}
+template <class Op, class In, class Acc>
+__device__ void store_ends(const stencil<In, Acc> &s, const In *tile, unsigned group) {
+    if constexpr (HAS_NARROW<Op, In, Acc>)
+        if (s.narrow())
+            return store_narrow(s, tile, group);
+    store_at_ends(in_words(s), reinterpret_cast<const word_of<In> *>(tile), group);
+    if (s.mode == CONSTANT && static_cast<In>(s.beyond) != s.beyond)
+        mend_at_ends<Op>(s, group);
+}
+
+template <class In, class Acc>
+__device__ void load_weights(const stencil<In, Acc> &s, Acc *weights) {
+#pragma unroll 1
+    for (unsigned k = threadIdx.x; k < static_cast<unsigned>(s.width); k += THREADS)
+        weights[k] = static_cast<Acc>(s.weights[k]);
+}
+
+template <class Op, class In, class Acc> __device__ void few_tiles(const stencil<In, Acc> &s) {
+    const unsigned width = static_cast<unsigned>(s.width), own = threadIdx.x * FEW;
+    Acc *weights = shared_memory<Acc>();
+    In *tile = reinterpret_cast<In *>(weights + (Op::shares ? 0 : width)), made[FEW];
+    if (!Op::shares)
+        load_weights(s, weights);
+    load_ends<Op>(s, tile, FEW * THREADS + width - 1, FEW);
+    __syncthreads();
+    circling_window<Op, FEW, FEW>(tile + own, weights, width, made);
+    __syncthreads();
+#pragma unroll
+    for (unsigned k = 0; k < FEW; k++)
+        tile[own + k] = made[k];
+    __syncwarp();
+    store_ends<Op>(s, tile, FEW);
+}
+
 template <class Op, class In, class Acc> __device__ void stencil1d_5(const stencil<In, Acc> &s) {
     wait_for_kernel_before();
+    const unsigned form = s.form % (1 << STENCIL1D_GROUPS);
     if constexpr (!Op::shares) {
-        if (s.form == STENCIL1D_SHORT_ROWS)
+        if (form == STENCIL1D_SHORT_ROWS)
             return short_rows(s);
-        if (s.form % (1 << STENCIL1D_GROUPS) == STENCIL1D_COLUMNS)
+        if (form == STENCIL1D_COLUMNS)
             return columns(s);
     }
+    if (form == STENCIL1D_FEW_TILES)
+        return few_tiles<Op>(s);
     constexpr unsigned ITEMS = 16 / sizeof(In); // of a vector
-    const unsigned t = threadIdx.x, width = static_cast<unsigned>(s.width);
+    const unsigned width = static_cast<unsigned>(s.width);
     const unsigned groups = (TILE + width - 1 + GROUP - 1) / GROUP, inputs = groups * GROUP;
     const bool shares = Op::shares && width >= GROUP;
     // The groups' sums and as many of EIGHT, or the weights.
@@ -603,45 +624,29 @@ template <class Op, class In, class Acc> __device__ void stencil1d_5(const stenc
     uint4 *vectors = shared_memory<uint4>() + (count * sizeof(Acc) + 15) / 16;
     In *tile = reinterpret_cast<In *>(vectors);
     const tile_of_rows<In, Acc> where(s, TILE);
-    const bool has_gaps = s.has_gaps();
-    constexpr bool HAS = HAS_NARROW<Op, In, Acc>;
-    const bool narrow = HAS && s.narrow();
-    const In *from = narrow ? nullptr : where.whole(inputs, has_gaps ? 0 : ITEMS - 1);
+    const bool narrow = HAS_NARROW<Op, In, Acc> && s.narrow();
+    const In *from = narrow ? nullptr : where.whole(inputs, s.step == 1 ? ITEMS - 1 : 0);
     In *to = from ? s.out + where.row * s.outputs + where.begin : nullptr;
     unsigned shift = 0; // offset of the inputs in their vectors
-    if (from && has_gaps) {
+    if (from && s.step != 1) {
         load_with_gaps(tile, from, s.step, inputs);
     } else if (from) {
         shift = reinterpret_cast<uint64>(from) % 16 / sizeof(In);
         load_vectors_of_tile<In>(vectors, reinterpret_cast<const uint4 *>(from - shift),
                                  (shift + inputs + ITEMS - 1) / ITEMS);
-    } else if (narrow) {
-        if constexpr (HAS)
-            load_narrow(s, tile, static_cast<int>(inputs));
     } else {
-        load_at_ends(in_words(s), reinterpret_cast<word_of<In> *>(tile), inputs);
+        load_ends<Op>(s, tile, inputs, GROUP);
     }
     if (!Op::shares)
-#pragma unroll 1
-        for (unsigned k = t; k < width; k += THREADS)
-            numbers[k] = static_cast<Acc>(s.weights[k]);
+        load_weights(s, numbers);
     __syncthreads();
     if (shares)
         sums_of_tile(tile + shift, tile, numbers, groups, width);
     else
         windows_of_tile<Op>(tile + shift, tile, numbers, width);
-
-    const unsigned first = t / WARP * (WARP * GROUP);
     if (to)
-        return store_warp(to + first, tile + first);
-    if constexpr (HAS)
-        if (narrow)
-            return store_narrow(s, tile, first);
-    store_at_ends(in_words(s), reinterpret_cast<const word_of<In> *>(tile), first);
-    if (s.mode == CONSTANT && static_cast<In>(s.beyond) != s.beyond) {
-        __syncwarp();
-        mend_at_ends<Op>(s, first);
-    }
+        return store_warp(to + warp_begin(GROUP), tile + warp_begin(GROUP));
+    store_ends<Op>(s, tile, GROUP);
 }
 
 // --- the kernels: stencil1d_<rung>_<operation>_<items>_<accumulator>

@@ -54,6 +54,10 @@ struct reflection {
     static __device__ bool serves(int64 n, int64 most, unsigned mode) {
         return n < 1 << 28 && most + (mode == MIRROR) <= n;
     }
+    // From which on elements repeat, or 0: an index less than that is served in any row.
+    __device__ int period(unsigned mode) const {
+        return mode == WRAP ? n : mode == REFLECT ? 2 * n : mode == MIRROR ? 2 * n - 2 : 0;
+    }
     __device__ bool beyond(int i) const {
         return static_cast<unsigned>(i) >= static_cast<unsigned>(n);
     }
@@ -115,6 +119,8 @@ template <class In, class Acc> struct stencil {
         const int64 left = before - first, right = outputs + width - 1 - left - n;
         return left > right ? left : right;
     }
+    // Whether kernels count a row's elements in 32 bits.
+    __device__ bool is_short() const { return n < 1 << 28; }
     __device__ bool has_near_ends() const { return reflection::serves(n, most_beyond(), mode); }
     __device__ Acc read(int64 i) const {
         const int64 at = inside(i, n, mode);
@@ -210,177 +216,133 @@ template <class In, class Acc> struct tile_of_rows {
     }
 };
 
-// A thread's positions of a tile, `step` apart, of rows that reflection supports.
+// Elements of the kernel's size in memory, by their addresses; else as narrow_items.
+template <class In> struct own_items {
+    uint64 begin;
+
+    __device__ explicit own_items(const In *items) : begin(__cvta_generic_to_global(items)) {}
+    __device__ uint64 at(int64 index) const { return begin + distance(index); }
+    __device__ int64 distance(int64 items) const { return items * int64(sizeof(In)); }
+    // An element if it is `there`; else any value. A branch would wait for the condition, or for
+    // the loads before it.
+    __device__ In load(uint64 place, bool there = true) const {
+        union {
+            In item;
+            unsigned word;
+            uint64 words;
+        } loaded;
+        if (sizeof(In) == 4)
+            asm volatile("{ .reg .pred there;\n"
+                         "setp.ne.u32 there, %2, 0;\n"
+                         "@there ld.global.u32 %0, [%1]; }"
+                         : "=r"(loaded.word)
+                         : "l"(place), "r"(static_cast<unsigned>(there)));
+        else
+            asm volatile("{ .reg .pred there;\n"
+                         "setp.ne.u32 there, %2, 0;\n"
+                         "@there ld.global.u64 %0, [%1]; }"
+                         : "=l"(loaded.words)
+                         : "l"(place), "r"(static_cast<unsigned>(there)));
+        return loaded.item;
+    }
+    __device__ In widened(In item) const { return item; }
+    __device__ void store(uint64 place, In item) const {
+        union {
+            In item;
+            unsigned word;
+            uint64 words;
+        } stored;
+        stored.item = item;
+        if (sizeof(In) == 4)
+            asm volatile("st.global.u32 [%0], %1;" ::"l"(place), "r"(stored.word) : "memory");
+        else
+            asm volatile("st.global.u64 [%0], %1;" ::"l"(place), "l"(stored.words) : "memory");
+    }
+};
+
+// A thread's positions of a tile, `step` apart, of rows shorter than 2^28 elements.
 struct walk {
-    int row, at, pitch, rows_on, positions_on; // the row counts from the tile's first
+    uint64 row; // its address; rows are `apart`
+    int at, pitch, rest;
+    int64 apart, on;
     template <class Tile>
-    __device__ walk(const Tile &tile, int64 position, int step)
-        : at(static_cast<int>(tile.begin + position)),
-          pitch(tile.alone ? 1 << 30 : static_cast<int>(tile.pitch)) {
-        row = at / pitch;
-        at -= row * pitch;
-        rows_on = step / pitch;
-        positions_on = step - rows_on * pitch;
+    __device__ walk(const Tile &tile, int64 position, int step, uint64 first, int64 apart)
+        : row(first), at(static_cast<int>(tile.begin + position)),
+          pitch(tile.alone ? 1 << 30 : static_cast<int>(tile.pitch)), apart(apart) {
+        const int rows = at / pitch, rows_on = step / pitch;
+        at -= rows * pitch;
+        rest = step - rows_on * pitch;
+        row += rows * apart;
+        on = rows_on * apart;
     }
     __device__ void next() {
-        const bool over = at + positions_on >= pitch;
-        at += positions_on - (over ? pitch : 0);
-        row += rows_on + over;
+        at += rest;
+        row += on;
+        if (at >= pitch) {
+            at -= pitch;
+            row += apart;
+        }
     }
 };
 
-// Loads the inputs of `positions` positions from `from` on; `constant` for that mode, and for those
-// that no output needs.
-template <class In, class Acc>
-__device__ void load_positions(const tile_of_rows<In, Acc> &where, In *tile, int64 from,
-                               unsigned positions, unsigned step, In constant) {
-    const stencil<In, Acc> &s = where.s;
-    if (!s.has_near_ends()) {
-        for (unsigned i = threadIdx.x; i < positions; i += step) {
-            const In *there = where.input(from + i);
-            tile[i] = there ? *there : constant;
-        }
-        return;
-    }
-    const reflection ends(s.n, s.mode);
-    const In *rows = s.in + where.row * s.pitch;
-    const int first = static_cast<int>(s.first - s.before);
-    const int last = first + static_cast<int>(s.outputs + s.width - 1);
-    const int64 left = s.rows - where.row;
-    walk each(where, from + threadIdx.x, step);
-#pragma unroll 4
-    for (unsigned i = threadIdx.x; i < positions; i += step, each.next()) {
-        const int at = each.at + first;
-        const bool unused =
-            each.row >= left || at >= last || (s.mode == CONSTANT && ends.beyond(at));
-        const In item = rows[unused ? 0 : each.row * s.pitch + ends.at(at) * s.step];
-        tile[i] = unused ? constant : item;
-    }
+// a * b + c in one instruction.
+__device__ inline uint64 wide(int a, int b, uint64 c) {
+    uint64 sum;
+    asm("mad.wide.s32 %0, %1, %2, %3;" : "=l"(sum) : "r"(a), "r"(b), "l"(c));
+    return sum;
 }
 
-// Elements of a tile's rows that reflection supports. In memory the rows are contiguous, `length`
-// elements each; in the tile they are `pitch` apart, and begin `before` positions into it. Elements
-// are counted from the first of the tile's first row.
-struct rows_of_tile {
-    int length, pitch, before;
-    int64 items; // of all rows from the tile's first on
-
-    template <class Tile>
-    __device__ rows_of_tile(const Tile &tile, int64 length, int64 before)
-        : length(static_cast<int>(length)),
-          pitch(tile.alone ? 1 << 30 : static_cast<int>(tile.pitch)),
-          before(static_cast<int>(before)),
-          items((tile.alone ? 1 : tile.s.rows - tile.row) * length) {}
-    // The first element at or after a position.
-    __device__ int from(int position) const {
-        const int row = position / pitch, at = position - row * pitch - before;
-        const int64 item = row * static_cast<int64>(length) + min(max(at, 0), length);
-        return static_cast<int>(min(item, items));
-    }
-    // Calls move(k, position) for the k-th element of a vector, if it is one of first..end - 1.
-    template <int ITEMS, class Move>
-    __device__ void each(int vector, int first, int end, Move move) const {
-        const int row = max(vector, 0) / length;
-        int at = vector - row * length, position = row * pitch + before + at;
-        if (vector >= first && vector + ITEMS <= end && at + ITEMS <= length) { // the common case
-#pragma unroll
-            for (int k = 0; k < ITEMS; k++)
-                move(k, position + k);
-            return;
-        }
-#pragma unroll
-        for (int k = 0; k < ITEMS; k++, at++, position++) {
-            if (at == length) {
-                at = 0;
-                position += pitch - length;
-            }
-            if (vector + k >= first && vector + k < end)
-                move(k, position);
-        }
-    }
-};
-
-template <class In> union vec_of {
-    static constexpr int ITEMS = 16 / sizeof(In);
-    uint4 words;
-    In items[ITEMS];
-    // Number of elements between the start of its vector and `item`.
-    static __device__ int begins_before(const In *item) {
-        return static_cast<int>(reinterpret_cast<uint64>(item) % 16 / sizeof(In));
-    }
-};
-
-// The inputs of a tile, a vector at a time; those beyond the ends of its rows one by one.
-// `constant` for that mode, and for positions that no output needs.
-template <class In, class Acc>
-__device__ void load_rows(const tile_of_rows<In, Acc> &where, In *tile, int positions, int step,
-                          In constant) {
-    constexpr int ITEMS = vec_of<In>::ITEMS, LOADS = 4; // in flight at once
+// Loads the inputs of `positions` positions from `from` on, STEP threads, or the block's if that is
+// 0; `constant` for that mode, and for those that do not exist.
+template <int STEP, class Memory, class In, class Acc>
+__device__ void load_positions(const tile_of_rows<In, Acc> &where, const Memory &memory, In *tile,
+                               int64 from, int positions, In constant) {
+    constexpr int LOADS = 5; // in flight
+    const int step = STEP ? STEP : static_cast<int>(blockDim.x);
     const stencil<In, Acc> &s = where.s;
-    const int begin = static_cast<int>(where.begin), t = static_cast<int>(threadIdx.x);
-    const int n = static_cast<int>(s.n), halo = static_cast<int>(s.outputs + s.width - 1) - n;
-    const rows_of_tile rows(where, n, s.before - s.first);
-    const In *in = s.in + where.row * n;
-    const int first = rows.from(begin), end = rows.from(begin + positions);
-    int vector = first - vec_of<In>::begins_before(in + first) + t * ITEMS;
-    for (; vector < end; vector += LOADS * step * ITEMS) {
-        vec_of<In> loaded[LOADS];
+    const unsigned mode = s.mode == MIRROR && s.n == 1 ? NEAREST : s.mode;
+    const reflection ends(s.n, mode);
+    const int period = s.has_near_ends() ? 0 : ends.period(mode);
+    const int first = static_cast<int>(s.first - s.before), t = static_cast<int>(threadIdx.x);
+    const int apart = static_cast<int>(memory.distance(s.step));
+    const int64 all = where.alone ? s.outputs + s.width - 1 : (s.rows - where.row) * where.pitch;
+    const int count = static_cast<int>(min(all - where.begin - from, int64(positions)));
+    walk each(where, from + t, step, memory.at(where.row * s.pitch), memory.distance(s.pitch));
+#pragma unroll 1
+    for (int i = t; i < positions; i += LOADS * step) {
+        decltype(memory.load(0)) loaded[LOADS];
+        unsigned there = 0;
 #pragma unroll
-        for (int l = 0, at = vector; l < LOADS; l++, at += step * ITEMS) {
-            if (at >= first && at + ITEMS <= end) {
-                loaded[l].words = *reinterpret_cast<const uint4 *>(in + at);
-            } else {
-#pragma unroll
-                for (int k = 0; k < ITEMS; k++)
-                    if (at + k >= first && at + k < end)
-                        loaded[l].items[k] = in[at + k];
-            }
+        for (int k = 0; k < LOADS; k++, each.next()) {
+            int at = each.at + first;
+            if (period)
+                at = (at % period + period) % period;
+            const bool exists = (i + k * step < count) & !(s.mode == CONSTANT & ends.beyond(at));
+            there |= exists ? 1u << k : 0;
+            loaded[k] = memory.load(wide(ends.at(at), apart, each.row), exists);
         }
 #pragma unroll
-        for (int l = 0, at = vector; l < LOADS; l++, at += step * ITEMS)
-            if (at < end)
-                rows.each<ITEMS>(at, first, end, [&](int k, int position) {
-                    tile[position - begin] = loaded[l].items[k];
-                });
+        for (int k = 0; k < LOADS; k++)
+            if (i + k * step < positions)
+                tile[i + k * step] = there >> k & 1 ? memory.widened(loaded[k]) : constant;
     }
-    const reflection ends(n, s.mode);
-    const int last =
-        where.alone ? n + halo : static_cast<int>(min(rows.items / n * rows.pitch, int64(1 << 30)));
-    const int count = where.alone ? 1 : (begin + positions) / rows.pitch + 1;
-    for (int i = t; i < count * halo; i += step) {
-        const int row = i / halo, beyond = i - row * halo - rows.before;
-        const int at = beyond < 0 ? beyond : n + beyond;
-        const int position = row * rows.pitch + rows.before + at - begin;
-        if (position >= 0 && position < min(positions, last - begin))
-            tile[position] = s.mode == CONSTANT ? constant : in[row * n + ends.at(at)];
-    }
-    for (int position = max(last - begin, 0) + t; position < positions; position += step)
-        tile[position] = constant;
 }
-// Stores the outputs of `positions` positions from `from` on.
-template <class In, class Acc>
-__device__ void store_rows(const tile_of_rows<In, Acc> &where, const In *tile, int from,
-                           int positions, int lane, int lanes) {
-    constexpr int ITEMS = vec_of<In>::ITEMS;
+// Stores a warp's outputs: `group` of a lane, from position `first` on.
+template <class Memory, class In, class Acc>
+__device__ void store_positions(const tile_of_rows<In, Acc> &where, const Memory &memory,
+                                const In *tile, int first, int group) {
+    constexpr int WARP = 32;
     const stencil<In, Acc> &s = where.s;
-    const int begin = static_cast<int>(where.begin);
-    const rows_of_tile rows(where, s.outputs, 0);
-    In *out = s.out + where.row * s.outputs;
-    const int first = rows.from(begin + from), end = rows.from(begin + from + positions);
-    int vector = first - vec_of<In>::begins_before(out + first) + lane * ITEMS;
-    for (; vector < end; vector += lanes * ITEMS) {
-        vec_of<In> made;
-        rows.each<ITEMS>(vector, first, end,
-                         [&](int k, int position) { made.items[k] = tile[position - begin]; });
-        if (vector >= first && vector + ITEMS <= end) {
-            store_vector(reinterpret_cast<uint4 *>(out + vector), made.words);
-        } else {
-#pragma unroll
-            for (int k = 0; k < ITEMS; k++)
-                if (vector + k >= first && vector + k < end)
-                    out[vector + k] = made.items[k];
-        }
-    }
+    first += static_cast<int>(threadIdx.x) % WARP;
+    const int outputs = static_cast<int>(s.outputs);
+    const int64 all = (where.alone ? s.outputs : (s.rows - where.row) * where.pitch) - where.begin;
+    const int count = static_cast<int>(min(all, int64(1 << 30)));
+    const int item = static_cast<int>(memory.distance(1));
+    walk each(where, first, WARP, memory.at(where.row * s.outputs), memory.distance(s.outputs));
+#pragma unroll 5
+    for (int k = 0; k < group; k++, each.next())
+        if (first + k * WARP < count && each.at < outputs)
+            memory.store(wide(each.at, item, each.row), tile[first + k * WARP]);
 }
 
 } // namespace stencil1d

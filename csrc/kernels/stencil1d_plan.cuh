@@ -17,8 +17,10 @@ enum stencil1d_form {
     STENCIL1D_DECK,
     STENCIL1D_NEARLY_DECK,
     STENCIL1D_SHORT_ROWS,
-    STENCIL1D_COLUMNS
+    STENCIL1D_COLUMNS,
+    STENCIL1D_FEW_TILES /* a thread has STENCIL1D_FEW_GROUP outputs */
 };
+enum { STENCIL1D_FEW_GROUP = 5 };
 enum { STENCIL1D_GROUP = 8 /* outputs of a group, and parts */ };
 enum { STENCIL1D_GROUPS = 8, STENCIL1D_NARROW = 16 };
 enum stencil1d_parts {

@@ -25,6 +25,8 @@ enum {
     GROUP = 15,         /* outputs of a thread of rung 5 */
     VECTOR_OUTPUTS = 4, /* outputs of a thread of rung 4 */
     SHORT_BLOCKS = 8,   /* blocks per multiprocessor, for short rows */
+    FEW = STENCIL1D_FEW_GROUP,
+    PART_BLOCK = 1024, /* outputs of a block of parts */
 };
 
 struct shape {
@@ -51,8 +53,20 @@ static struct shape shape_of(const struct ops_choice *choice, const struct ops_p
     };
 }
 
+/* Blocks of tiles of `tile` outputs through shared memory; tile_of_rows in stencil1d.cu lays rows
+ * out likewise. */
+static uint64_t tiles(const struct shape *shape, uint64_t tile) {
+    const uint64_t whole = ceil_div(shape->outputs, tile);
+    if (shape->rows == 1)
+        return whole;
+    const uint64_t pitch = shape->outputs + shape->width - 1;
+    if (whole * tile <= pitch)
+        return whole * shape->rows;
+    return ceil_div(shape->rows * pitch - (shape->width - 1), tile);
+}
+
 /* Shared memory of a block of rung 5: its inputs in whole groups, and two sets of the groups' sums
- * or the weights. */
+ * or the weights. Tiles of FEW outputs of a thread need less. */
 static uint64_t tile_bytes(const struct shape *shape, unsigned block) {
     const uint64_t groups = block + ceil_div(shape->width - 1, GROUP);
     const uint64_t weights = shape->sum ? 0 : shape->width;
@@ -65,11 +79,14 @@ static uint64_t tile_bytes(const struct shape *shape, unsigned block) {
 /* The same for rows shorter than the window: a weight for each input and output of a row, what the
  * constant adds to each output, and the inputs. */
 static uint64_t short_bytes(const struct shape *shape, unsigned block) {
-    return ((shape->n + 1) * shape->outputs + (uint64_t)block * GROUP) * shape->accumulator;
+    const uint64_t inputs = max_u64((uint64_t)block * GROUP, shape->width);
+    return ((shape->n + 1) * shape->outputs + inputs) * shape->accumulator;
 }
 static bool has_short_rows(const struct ops_queue *queue, const struct shape *shape,
                            unsigned block) {
+    const uint64_t few = fixed(few_short) * (uint64_t)queue->info.multiprocessors;
     return shape->n <= shape->width && shape->n <= fixed(short_row) && shape->rows > 1 &&
+           tiles(shape, (uint64_t)block * FEW) > few &&
            shape->width <= 2 * fixed(widest_radius) + 1 &&
            short_bytes(shape, block) <= (uint64_t)queue->info.shared_per_block;
 }
@@ -116,22 +133,13 @@ static const struct reg_rung *serving(const struct ops_queue *queue,
     return ops_rung(choice->family, 3);
 }
 
-/* Blocks of tiles of `tile` outputs through shared memory; tile_of_rows in stencil1d.cu lays rows
- * out likewise. */
-static uint64_t tiles(const struct shape *shape, uint64_t tile) {
-    const uint64_t whole = ceil_div(shape->outputs, tile);
-    if (shape->rows == 1)
-        return whole;
-    const uint64_t pitch = shape->outputs + shape->width - 1;
-    if (whole * tile <= pitch)
-        return whole * shape->rows;
-    return ceil_div(shape->rows * pitch - (shape->width - 1), tile);
-}
-
 /* The axis that is divided into parts, an output of each for a thread, and its extent; 0 if a
  * thread takes groups of adjacent outputs. Parts serve narrow elements, and narrow windows of few
  * or short columns: adjacent threads then have adjacent outputs (TUNING.md S15). */
-static unsigned parts_of(const struct shape *shape, uint64_t *all) {
+static unsigned parts_of(const struct ops_queue *queue, const struct shape *shape, uint64_t *all) {
+    const uint64_t enough = fixed(part_blocks) * (uint64_t)queue->info.multiprocessors;
+    if (!shape->narrow && shape->rows * shape->outputs * shape->inner < enough * PART_BLOCK)
+        return 0; /* groups load more inputs at once */
     const uint64_t least = STENCIL1D_GROUP * STENCIL1D_GROUP, inputs = shape->inner * shape->width;
     const bool wide = shape->item == 8;
     const bool few = inputs <= (wide ? fixed(part_inputs_wide) : fixed(part_inputs));
@@ -150,7 +158,7 @@ static unsigned parts_of(const struct shape *shape, uint64_t *all) {
 static enum stencil1d_form plan_columns(const struct ops_queue *queue, const struct shape *shape,
                                         unsigned block, struct ops_step *step, uint64_t *blocks) {
     const uint64_t enough = fixed(column_blocks) * (uint64_t)queue->info.multiprocessors;
-    uint64_t all, groups = parts_of(shape, &all);
+    uint64_t all, groups = parts_of(queue, shape, &all);
     step->shared_bytes = (unsigned)(shape->width * shape->accumulator);
     if (groups) {
         const uint64_t others = shape->rows * shape->outputs * shape->inner / all;
@@ -192,6 +200,11 @@ enum status ops_stencil1d_plan(struct ops_queue *queue, const struct ops_choice 
                           : ceil_div(shape.outputs * shape.rows, tile);
     if (rung->number == 5)
         step->shared_bytes = (unsigned)tile_bytes(&shape, choice->block);
+    if (rung->number == 5 && (!shape.sum || shape.width <= fixed(few_sums)) &&
+        blocks <= fixed(few_tiles) * (uint64_t)queue->info.multiprocessors) {
+        form = STENCIL1D_FEW_TILES;
+        blocks = tiles(&shape, (uint64_t)choice->block * FEW);
+    }
     if (shape.inner > 1) {
         form = plan_columns(queue, &shape, choice->block, step, &blocks);
     } else if (short_rows) {

@@ -128,16 +128,16 @@ ALIGNED, PHASED, PACKED, WIDE = range(4)
 CUT_OUT = 2
 
 
-def stencil(radius, deck=0, block=None, *, weighted=False, cval=0.0, shape=1100):
+def stencil(radius, form=0, block=None, *, weighted=False, cval=0.0, shape=1100):
     """Return a call of a rung, with blocks that have neighbours, and its launch's arguments.
 
-    Rung 2 receives the deck's case, as in stencil1d_plan.cuh.
+    The form is that of stencil1d_plan.cuh: the deck's case for rung 2.
     """
     array = np.ones(shape, FLOAT)
     call = {"radius": radius, "weights": np.ones(2 * radius + 1) if weighted else None}
     call["cval"] = cval
     values = arguments(registry.stencil1d_problem(array, **call))
-    values[3 + 4] |= deck << 32
+    values[3 + 4] |= form << 32
     return lambda variant: gpuopt.stencil1d(array, **call, variant=variant, block=block), values
 
 
@@ -150,6 +150,7 @@ def stencil_form(form, blocks, n, rows, width, inner):
     return launch, [*arrays, *numbers]
 
 
+FEW_TILES = 5
 SHORT_ROWS, STENCIL_COLUMNS, GROUPS, ROW_PARTS, HALVES = 3, 4, 1 << 8, 32 << 8, 1 << 16
 
 # matmul_plan of matmul_plan.cuh.
@@ -230,8 +231,11 @@ CASES = {
 # Cases of one rung alone.
 MORE_CASES = {
     ("stencil1d", 5): [
-        stencil(3, cval=0.1, shape=(40, 37)),  # no float32 is 0.1: summed again
-        stencil(3, cval=0.1, shape=(40, 37), weighted=True),
+        *(
+            stencil(3, form, cval=0.1, shape=(40, 37), weighted=weighted)
+            for weighted in (False, True)
+            for form in (0, FEW_TILES)  # no float32 is 0.1: summed again
+        ),
         stencil_form(SHORT_ROWS, 1, 5, 1000, 15, 1),  # several tiles
         stencil_form(STENCIL_COLUMNS | GROUPS, 2, 40, 1, 7, 32),
         stencil_form(STENCIL_COLUMNS | ROW_PARTS, 2, 9, 64, 3, 2),

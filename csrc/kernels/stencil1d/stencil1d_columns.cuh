@@ -32,17 +32,6 @@ template <class In, class Acc> struct inside_items {
     __device__ void operator+=(unsigned k) { from += k * step; }
 };
 
-// Elements of the kernel's size in memory, by their places; else as narrow_items.
-template <class In> struct own_items {
-    In *begin;
-
-    __device__ In *at(int64 index) const { return begin + index; }
-    __device__ int64 distance(int64 items) const { return items; }
-    __device__ In load(const In *place) const { return __ldg(place); }
-    __device__ In widened(In item) const { return item; }
-    __device__ void store(In *place, In item) const { *place = item; }
-};
-
 // The sums of COUNT windows, the first of `items`; each begins `apart` after the one before it, and
 // the last one `last`: distances of `memory`, whose element `column` is the column's first.
 template <unsigned COUNT, class Memory, class In, class Acc>
@@ -145,7 +134,7 @@ template <class In, class Acc> __device__ void columns(const stencil<In, Acc> &s
                 const narrow_items<In> in(s.in, s.narrow()), out(s.out, s.narrow());
                 return columns_apart(s, in, out, groups);
             }
-        const own_items<In> in{const_cast<In *>(s.in)}, out{s.out};
+        const own_items<In> in(s.in), out(s.out);
         return columns_apart(s, in, out, groups);
     }
     const int64 runs = (s.outputs + COUNT * groups - 1) / (COUNT * groups);

@@ -56,49 +56,18 @@ template <class In> struct narrow_items {
     }
 };
 
-// Loads a tile's inputs. Calls, to keep their registers away from the sums of wide elements.
+// Inputs and outputs of tiles. Calls, to keep their registers away from the sums of wide elements.
 template <class In, class Acc>
-__device__ __noinline__ void load_narrow(stencil<In, Acc> s, In *tile, int positions) {
-    constexpr int LOADS = 5; // in flight
-    const tile_of_rows<In, Acc> where(s, TILE);
-    const narrow_items<In> in(s.in, s.narrow());
-    const int first = static_cast<int>(s.first - s.before), t = static_cast<int>(threadIdx.x);
-    const int last = first + static_cast<int>(s.outputs + s.width - 1);
-    const int64 base = where.row * s.n, left = s.rows - where.row;
-    const int n = static_cast<int>(s.n);
-    const In constant = static_cast<In>(s.beyond);
-    const reflection ends(s.n, s.mode);
-    walk each(where, t, THREADS);
-#pragma unroll 1
-    for (int position = t; position < positions; position += LOADS * THREADS) {
-        unsigned bits[LOADS], there = 0;
-#pragma unroll
-        for (int k = 0; k < LOADS; k++, each.next()) {
-            const int at = each.at + first;
-            const bool used = each.row < left && at < last && position + k * THREADS < positions &&
-                              !(s.mode == CONSTANT && ends.beyond(at));
-            there |= used ? 1u << k : 0;
-            bits[k] = in.load(in.at(base + each.row * static_cast<int64>(n) + ends.at(at)), used);
-        }
-#pragma unroll
-        for (int k = 0; k < LOADS; k++)
-            if (position + k * THREADS < positions)
-                tile[position + k * THREADS] = there >> k & 1 ? in.widened(bits[k]) : constant;
-    }
+__device__ __noinline__ void load_narrow(stencil<In, Acc> s, In *tile, unsigned positions,
+                                         unsigned group) {
+    load_positions<THREADS>(tile_of_rows<In, Acc>(s, group * THREADS),
+                            narrow_items<In>(s.in, s.narrow()), tile, 0, int(positions),
+                            static_cast<In>(s.beyond));
 }
-// Stores a warp's outputs, from position `first` on.
 template <class In, class Acc>
-__device__ __noinline__ void store_narrow(stencil<In, Acc> s, const In *tile, unsigned first) {
-    const tile_of_rows<In, Acc> where(s, TILE);
-    const narrow_items<In> out(s.out, s.narrow());
-    const int outputs = static_cast<int>(s.outputs);
-    const int64 base = where.row * s.outputs, left = s.rows - where.row;
-    tile += first + threadIdx.x % WARP;
-    walk each(where, first + threadIdx.x % WARP, WARP);
-#pragma unroll 3
-    for (unsigned k = 0; k < GROUP; k++, each.next(), tile += WARP)
-        if (each.row < left && each.at < outputs)
-            out.store(out.at(base + each.row * static_cast<int64>(outputs) + each.at), *tile);
+__device__ __noinline__ void store_narrow(stencil<In, Acc> s, const In *tile, unsigned group) {
+    store_positions(tile_of_rows<In, Acc>(s, group * THREADS), narrow_items<In>(s.out, s.narrow()),
+                    tile, int(warp_begin(group)), int(group));
 }
 
 } // namespace stencil1d

@@ -29,13 +29,12 @@ __device__ void weights_of(const stencil<In, Acc> &s, int i, int j, Add add) {
     if (s.mode != WRAP && mirrored % period != i)
         add_every(mirrored);
 }
-template <class In, class Acc>
-__device__ Acc sum_of_weights(const stencil<In, Acc> &s, int first, int end, int apart) {
-    const int width = static_cast<int>(s.width);
+template <class Acc>
+__device__ Acc sum_of_weights(const Acc *weights, int width, int first, int end, int apart) {
     Acc sum = 0;
 #pragma unroll 4
     for (int k = max(first, 0); k < min(end, width); k += apart)
-        sum = sum_of(sum, s.weights ? static_cast<Acc>(s.weights[k]) : Acc(1));
+        sum = sum_of(sum, weights[k]);
     return sum;
 }
 template <class T> __device__ bool is_finite(T sum) {
@@ -48,17 +47,20 @@ __device__ __noinline__ In short_sum(stencil<In, Acc> s, int64 output) {
     return s.weights ? plain_sum<op_weighted>(s, output) : plain_sum<op_sum>(s, output);
 }
 
-template <class In, class Acc> __device__ void short_rows(const stencil<In, Acc> &s) {
-    constexpr unsigned AT_ONCE = 4, LOADS = 5; // rows of a thread; its loads in flight
-    static_assert(GROUP % LOADS == 0, "a tile");
+// Fills a row's `sums` of weights for each input and output, and what the constant adds to each
+// output; `weights` is room for those.
+template <class In, class Acc>
+__device__ void add_up_weights(const stencil<In, Acc> &s, Acc *sums, Acc *constants, Acc *weights) {
     const unsigned t = threadIdx.x, n = unsigned(s.n), outputs = unsigned(s.outputs);
-    Acc *sums = shared_memory<Acc>(), *constants = sums + n * outputs;
-    Acc *tile = constants + outputs; // converted once
+    const int width = static_cast<int>(s.width);
+    for (unsigned k = t; k < unsigned(width); k += THREADS)
+        weights[k] = s.weights ? static_cast<Acc>(s.weights[k]) : Acc(1);
+    __syncthreads();
     for (unsigned at = t; at < n * outputs; at += THREADS) {
         const unsigned i = at / outputs;
         Acc sum = 0;
         weights_of(s, int(i), int(at - i * outputs), [&](int first, int end, int apart) {
-            sum = sum_of(sum, sum_of_weights(s, first, end, apart));
+            sum = sum_of(sum, sum_of_weights(weights, width, first, end, apart));
         });
         sums[at] = sum;
     }
@@ -68,9 +70,19 @@ template <class In, class Acc> __device__ void short_rows(const stencil<In, Acc>
         if (s.mode == CONSTANT)
             constants[j] =
                 op_weighted::add(Acc(0), static_cast<Acc>(s.beyond),
-                                 sum_of(sum_of_weights(s, 0, -left, 1),
-                                        sum_of_weights(s, int(n) - left, int(s.width), 1)));
+                                 sum_of(sum_of_weights(weights, width, 0, -left, 1),
+                                        sum_of_weights(weights, width, int(n) - left, width, 1)));
     }
+}
+
+// A call, to keep its registers apart from the tiles'.
+template <class In, class Acc> __device__ __noinline__ void short_rows(stencil<In, Acc> s) {
+    constexpr unsigned AT_ONCE = 4, LOADS = 5; // rows of a thread; its loads in flight
+    static_assert(GROUP % LOADS == 0, "a tile");
+    const unsigned t = threadIdx.x, n = unsigned(s.n), outputs = unsigned(s.outputs);
+    Acc *sums = shared_memory<Acc>(), *constants = sums + n * outputs;
+    Acc *tile = constants + outputs; // converted once; before that, the weights
+    add_up_weights(s, sums, constants, tile);
     const unsigned lines = TILE / n, side = THREADS / outputs; // rows of a tile; and at once
     const unsigned j = t % outputs, own = t / outputs;
     // A thread's inputs are `step` rows and some inputs apart.

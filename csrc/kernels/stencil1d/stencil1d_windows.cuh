@@ -50,6 +50,13 @@ __device__ __noinline__ In plain_sum(stencil<In, Acc> rows, int64 output) {
 // A thread of rung 5 has GROUP adjacent outputs, an odd number, so that adjacent threads, GROUP
 // elements apart, use different banks.
 constexpr unsigned GROUP = 15, THREADS = 128, TILE = GROUP * THREADS, WARP = 32;
+// The same where tiles are few, so that a thread ends sooner.
+constexpr unsigned FEW = STENCIL1D_FEW_GROUP;
+
+// The first position of the thread's warp.
+__device__ inline unsigned warp_begin(unsigned group) {
+    return threadIdx.x / WARP * (WARP * group);
+}
 
 // Windows that share nothing: weighted ones, and those narrower than a group. SLOTS elements slide
 // through a thread's registers in a circle: element k + j, for output j, is in window[(k + j) %
@@ -98,6 +105,26 @@ __device__ void circling_window(Items items, const Acc *weights, unsigned width,
         outputs[j] = static_cast<In>(sums[j]);
         settle(outputs[j]);
     }
+}
+
+// From the inputs in `tile` to the outputs of the thread's own warp in `outputs`, which may overlap
+// the inputs. All sums and 8-byte elements at once would exceed the registers.
+template <class Op, class In, class Acc>
+__device__ void windows_of_tile(const In *tile, In *outputs, const Acc *weights, unsigned width) {
+    constexpr unsigned HALF = (GROUP + 1) / 2;
+    const unsigned own = threadIdx.x * GROUP;
+    In made[GROUP];
+    if constexpr (sizeof(Acc) == 4) {
+        circling_window<Op, GROUP + 1, GROUP>(tile + own, weights, width, made);
+    } else {
+        circling_window<Op, HALF, HALF>(tile + own, weights, width, made);
+        circling_window<Op, HALF, GROUP - HALF>(tile + own + HALF, weights, width, made + HALF);
+    }
+    __syncthreads();
+#pragma unroll
+    for (unsigned k = 0; k < GROUP; k++)
+        outputs[own + k] = made[k];
+    __syncwarp();
 }
 
 } // namespace stencil1d
