@@ -257,7 +257,7 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     const unsigned above = blockIdx.x < tiles ? 0 : blockIdx.x / tiles,
                    tile = blockIdx.x - above * tiles;
     const unsigned o = splits == 1 ? above : above / splits, split = above - o * splits;
-    const bool shifted = sizeof(In) <= AXIS_SHIFTED_ITEM && w.shape == AXIS_SHIFTED,
+    const bool shifted = sizeof(In) <= AXIS_NARROW_ITEM && w.shape == AXIS_SHIFTED,
                aligned = w.shape == AXIS_VECTORS || shifted;
     const uint64 begin = uint64(tile) * w.group, rest = w.inner - begin, first = split * w.chunk,
                  n = w.reduced - first < w.chunk ? w.reduced - first : w.chunk;

@@ -8,7 +8,8 @@
 enum {
     AXIS_BLOCK = 256,            /* threads */
     AXIS_SINGLE_ROWS = 8,        /* results of a thread where each is of one element */
-    AXIS_SHIFTED_ITEM = 2,       /* bytes: rows of wider elements are not shifted */
+    AXIS_NARROW_ITEM = 2,        /* bytes: rows of such elements may be shifted, and */
+    AXIS_NARROW_ROW = 8,         /* staged ones of more than these bytes are folded by vectors */
     AXIS_VECTOR_SHARED = 64,     /* bytes of shared memory a thread, for columns by vectors */
     AXIS_ITEM_SHARED = 16,       /* the same where elements are loaded one by one */
     AXIS_CHUNK = 1 << 30,        /* elements of a row that a block reduces, at most: fits 32 bits */

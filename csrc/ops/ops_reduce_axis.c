@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum { BLOCK = AXIS_BLOCK, WARP = 32, VECTOR = 16, IN_FLIGHT = 8 };
-enum { STAGE_EDGES = 2 * VECTOR }; /* bytes: slabs need not begin or end at vectors */
+enum { STAGE_EDGES = 3 * VECTOR }; /* bytes: slabs, and rows, need not begin or end at vectors */
 
 enum {
     GRID_MAX = 0x7fffffff,   /* blocks in x */
@@ -55,20 +55,6 @@ static uint64_t multiprocessors(const struct ops_queue *queue) {
 
 static uint64_t cache_bytes(const struct ops_queue *queue) {
     return queue->info.cache_bytes ? queue->info.cache_bytes : USUAL_CACHE;
-}
-
-static uint64_t array_bytes(const struct task *task) {
-    return task->work.outer * task->work.reduced * task->work.inner * task->item;
-}
-
-/* Bytes of a value in shared memory. */
-static size_t value_size(const struct task *task) {
-    return task->argmin ? GPUOPT_ITEM_MAX : max_u64(4, dtype_size(task->signature->accumulator));
-}
-
-/* Whether a block may have this much shared memory: the oldest simulated GPUs have 16 KiB. */
-static bool has_shared(const struct ops_queue *queue, uint64_t bytes) {
-    return bytes <= (uint64_t)queue->info.shared_per_block;
 }
 
 static bool one_axis(const struct axis_side *side) { return side->period[0] == 0; }
@@ -138,8 +124,10 @@ static bool plan_staged(const struct ops_queue *queue, struct task *task) {
     w->wide = slabs;
     /* Enough threads; and several lanes share rows that begin at the same banks. */
     const uint64_t row = w->inner == 1 ? slab * item : 1, banks = gcd(row, BANK_BYTES);
-    while (w->group < WARP && 2 * w->group <= w->reduced &&
-           (2 * w->group * slabs * w->inner <= BLOCK || 2 * w->group * item < banks))
+    const bool by_vectors = item <= AXIS_NARROW_ITEM && row > AXIS_NARROW_ROW;
+    const uint64_t parts = by_vectors ? w->reduced / task->count : w->reduced; /* for lanes */
+    while (w->group < WARP && 2 * w->group <= parts &&
+           (2 * w->group * slabs * w->inner <= BLOCK || 2 * w->group * slab / parts * item < banks))
         w->group *= 2;
     task->blocks = ceil_div(w->outer, slabs);
     task->shared_bytes = slabs * slab * item + STAGE_EDGES;
@@ -163,7 +151,8 @@ static bool plan_narrow(const struct ops_queue *queue, struct task *task) {
     task->shared_bytes = (BLOCK + 1) * AXIS_VECTOR_SHARED;
     if (w->period || !one_axis(&w->inner_axes) || step < 2 || step < w->inner ||
         (w->inner > 1 && w->inner_axes.stride != 1) || (step - w->inner) * item >= SECTOR ||
-        step * item > fixed(narrow_most) || unit > BLOCK || !has_shared(queue, task->shared_bytes))
+        step * item > fixed(narrow_most) || unit > BLOCK ||
+        task->shared_bytes > (uint64_t)queue->info.shared_per_block) /* 16 KiB of the oldest */
         return false;
     split(queue, task, w->outer, ceil_div(BLOCK * IN_FLIGHT * count, step), count);
     const uint64_t vectors = max_u64(min_u64(w->chunk, w->reduced) * step / count, 1) - 1;
@@ -186,7 +175,8 @@ static bool plan_rows(const struct ops_queue *queue, struct task *task, uint64_t
         task->blocks = ceil_div(w->outer, BLOCK / group);
     else
         split(queue, task, w->outer, BLOCK * IN_FLIGHT * count, BLOCK * count);
-    task->shared_bytes = BLOCK / WARP * value_size(task);
+    const uint64_t value = max_u64(4, dtype_size(task->signature->accumulator));
+    task->shared_bytes = BLOCK / WARP * (task->argmin ? GPUOPT_ITEM_MAX : value);
     const uint64_t loads = ceil_div(min_u64(w->chunk, w->reduced), count * group) + 1;
     return plans(task, loads, loads * count);
 }
@@ -263,8 +253,8 @@ static bool plan_aligned_columns(const struct ops_queue *queue, struct task *tas
 /* A thread shifts vectors of rows that begin anywhere; its first and last may pass the array. */
 static bool plan_shifted_columns(const struct ops_queue *queue, struct task *task) {
     struct axis_work *w = &task->work;
-    return task->item <= AXIS_SHIFTED_ITEM && w->reduced <= fixed(shifted_rows) &&
-           one_axis(&w->inner_axes) && (w->reduced == 1 || w->stride * task->item >= STAGE_EDGES) &&
+    return task->item <= AXIS_NARROW_ITEM && w->reduced <= fixed(shifted_rows) &&
+           one_axis(&w->inner_axes) && (w->reduced == 1 || w->stride * task->item >= 2 * VECTOR) &&
            plan_tiles(queue, task, AXIS_SHIFTED);
 }
 
@@ -375,14 +365,12 @@ static uint64_t memory_rate(const struct ops_queue *queue) {
 static uint64_t memory_bytes(const struct task *task) {
     const struct axis_work *w = &task->work;
     const uint64_t sector = SECTOR / task->item;
-    uint64_t step = sector;
-    if (w->reduced > 1)
-        step = min_u64(step, w->stride);
+    uint64_t step = w->reduced > 1 ? min_u64(sector, w->stride) : sector;
     if (w->inner > 1)
         step = min_u64(step, w->inner_axes.stride);
     if (w->outer > 1)
         step = min_u64(step, w->outer_axes.stride);
-    return array_bytes(task) * max_u64(step, 1);
+    return w->outer * w->reduced * w->inner * task->item * max_u64(step, 1);
 }
 
 /* Whether lanes walk along rows of their own, which evict each other's lines from L1 before these

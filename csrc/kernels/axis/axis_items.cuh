@@ -95,7 +95,9 @@ struct total : of_kind<Op, In, Kind> {
     __device__ Raw raw(Acc a) const { return a; }
     __device__ Acc again(Raw raw) const { return raw; }
     template <class Vec> __device__ const Vec &keyed(const Vec &one) const { return one; }
-    __device__ Acc load_keyed(In item) const { return this->self().load(item, 0); }
+    template <class Vec> __device__ Acc load_keyed(const Vec &one, unsigned i) const {
+        return this->self().load(one.items[i], 0);
+    }
     __device__ In neutral() const {
         if constexpr (SHORT)
             return In(this->s.key);
@@ -146,7 +148,7 @@ __device__ inline float32 lesser(float32 a, float32 b) {
 }
 #endif
 // The number that an element's bits, xor the key, are: an integer, or a float's bits, those of a
-// 16-bit float as float32; and back.
+// float16 as float32; and back. Other narrow elements are the upper bits of a number.
 template <template <class, unsigned> class Op, class In, unsigned Kind>
 struct numbered : of_kind<Op, In, Kind> {
     using V = typename chosen<sizeof(In) == 8, int64, int32>::type;
@@ -158,16 +160,25 @@ struct numbered : of_kind<Op, In, Kind> {
     __device__ bool floats() const {
         return halves() || bfloats() || (sizeof(In) >= 4 && this->is(AXIS_FLOATS));
     }
-    __device__ unsigned cut() const { return bfloats() ? 16 : 0; } // bits that a bfloat16 lacks
+    static constexpr unsigned LACKS = 8 * (sizeof(V) - sizeof(In)); // bits, below an element
     // No branches: a selection is shorter.
     __device__ V number(In bits) const {
         const V half_number = __float_as_int(widened(half{uint16_t(bits)}));
-        return halves() ? half_number : V(bits) << cut();
+        return halves() ? half_number : V(bits) << LACKS;
     }
     __device__ In bits_of(V number) const {
         const uint16_t half_bits = narrowed<half>(__int_as_float(int32(number))).bits;
-        return In(halves() ? half_bits : number >> cut());
+        return In(halves() ? half_bits : number >> LACKS);
     }
+    // The number of element i of a vector that is keyed, in one instruction for a narrow one.
+    __device__ V load_keyed(const vec<In> &one, unsigned i) const {
+        if constexpr (sizeof(In) == 1)
+            return int32(__byte_perm(one.word[i / 4], 0, i % 4 << 12 | 0x444));
+        if (sizeof(In) == 2 && !halves())
+            return int32(i % 2 ? one.word[i / 2] & 0xffff0000u : one.word[i / 2] << 16);
+        return number(one.items[i]);
+    }
+    __device__ V load_keyed(const alone<In> &one, unsigned) const { return number(one.items[0]); }
     __device__ In keyed(In bits) const { return bits ^ In(this->s.key); }
     // All elements of a vector xor the key, by words: fewer instructions.
     __device__ vec<In> keyed(const vec<In> &one) const {
@@ -200,7 +211,6 @@ template <class In, unsigned Kind = ANY_KIND> struct op_least : numbered<op_leas
         return this->is(AXIS_BITS) ? 0 : this->number(this->largest());
     }
     __device__ Acc load(In item, int64) const { return this->number(this->keyed(item)); }
-    __device__ Acc load_keyed(In item) const { return this->number(item); }
     __device__ Acc apply(Acc a, Acc b) const {
         if (this->is(AXIS_BITS))
             return a ^ b ^ (a & b & Acc(this->s.mask));
@@ -231,33 +241,28 @@ template <class In, unsigned Kind = ANY_KIND> struct op_argmin : numbered<op_arg
     using Acc = indexed<V>;
     using Raw = In;
     __device__ Acc identity() const { return {this->number(this->largest()), INT64_MAX}; }
+    // Calls compare() with two numbers as integers or floats.
+    template <class F> __device__ bool compared(V a, V b, const F &compare) const {
+        if (!this->floats())
+            return compare(a, b);
+        if constexpr (sizeof(V) == 8)
+            return compare(__longlong_as_double(a), __longlong_as_double(b));
+        else
+            return compare(__int_as_float(a), __int_as_float(b));
+    }
     // Whether number b is before a.
     __device__ bool better(V a, V b, bool last) const {
-        if (!this->floats())
-            return last ? b <= a : b < a;
-        if constexpr (sizeof(V) == 8)
-            return better_float(__longlong_as_double(a), __longlong_as_double(b), last);
-        else
-            return better_float(__int_as_float(a), __int_as_float(b), last);
-    }
-    template <class T> static __device__ bool better_float(T a, T b, bool last) {
-        return last ? b <= a || b != b : !(a <= b) && a == a;
+        return compared(
+            a, b, [&](auto x, auto y) { return last ? y <= x || y != y : !(x <= y) && x == x; });
     }
     __device__ Acc load(In item, int64 index) const { return again(item, index ^ this->s.mask); }
     __device__ Acc apply(Acc a, Acc b) const {
-        bool first;
-        if (!this->floats())
-            first = is_first(a.value, b.value, a.index < b.index);
-        else if constexpr (sizeof(V) == 8)
-            first = is_first(__longlong_as_double(a.value), __longlong_as_double(b.value),
-                             a.index < b.index);
-        else
-            first = is_first(__int_as_float(a.value), __int_as_float(b.value), a.index < b.index);
+        const bool before = a.index < b.index;
+        const bool first = compared(a.value, b.value, [&](auto x, auto y) { // no branches
+            const bool nan = x != x, equal = x == y | nan & (y != y);
+            return equal & before | !equal & (x < y | nan);
+        });
         return {first ? a.value : b.value, first ? a.index : b.index};
-    }
-    template <class T> static __device__ bool is_first(T a, T b, bool before) { // no branches
-        const bool nan = a != a, equal = a == b | nan & (b != b);
-        return equal & before | !equal & (a < b | nan);
     }
     __device__ Raw raw(Acc a) const { return this->keyed(this->bits_of(a.value)); }
     __device__ Acc again(Raw raw, int64 index) const {
@@ -319,27 +324,14 @@ __device__ inline void load_shifted(vec<In> (&loaded)[N], const uint4 &absent, c
     }
 }
 
-// The elements of a vector that lie between two addresses, one by one; the others are zeros.
+// The elements of a vector that lie between two addresses; the others are zeros.
 template <class In> __device__ vec<In> part_of_vector(const In *at, uint64 begin, uint64 end) {
-    constexpr unsigned bits = 8 * sizeof(In);
     vec<In> found;
     found.words = {0, 0, 0, 0};
-#pragma unroll 1
-    for (unsigned i = vec<In>::count; i-- > 0;) {
-        vec<In> one;
-        one.words = {0, 0, 0, 0};
-        if (reinterpret_cast<uint64>(at + i) >= begin && reinterpret_cast<uint64>(at + i) < end)
-            one.items[0] = at[i];
-        if constexpr (sizeof(In) == 8) {
-            found.word[2] = found.word[0], found.word[3] = found.word[1];
-            found.word[0] = one.word[0], found.word[1] = one.word[1];
-        } else {
 #pragma unroll
-            for (unsigned k = 3; k > 0; k--)
-                found.word[k] = __funnelshift_lc(found.word[k - 1], found.word[k], bits);
-            found.word[0] = __funnelshift_lc(0, found.word[0], bits) | one.word[0];
-        }
-    }
+    for (unsigned i = 0; i < vec<In>::count; i++)
+        if (reinterpret_cast<uint64>(at + i) >= begin && reinterpret_cast<uint64>(at + i) < end)
+            found.items[i] = at[i];
     return found;
 }
 

@@ -38,27 +38,27 @@ template <class Mine, bool Indexed = false> struct one_by_one {
     }
 };
 
-// A value for each element of a vector.
-template <class Self, class Op, unsigned Count> struct own_values : one_by_one<Self> {
+// Values in turn for the elements of a vector: usually one for each.
+template <class Self, class Op, unsigned Values> struct own_values : one_by_one<Self> {
     using Part = typename Op::Acc;
-    Part values[Count];
+    Part values[Values];
     own_values() = default; // without values
     template <class One> __device__ explicit own_values(const One &op) {
 #pragma unroll
-        for (unsigned i = 0; i < Count; i++)
+        for (unsigned i = 0; i < Values; i++)
             values[i] = op.identity();
     }
     __device__ Part part(unsigned i) const { return values[i]; }
 };
-template <class Op, class In, unsigned Count>
-struct lanes : own_values<lanes<Op, In, Count>, Op, Count> {
+template <class Op, class In, unsigned Count, unsigned Values = Count>
+struct lanes : own_values<lanes<Op, In, Count, Values>, Op, Values> {
     using lanes::own_values::own_values;
     template <class One, class Vec>
     __device__ void add_one(const One &op, const Vec &one, uint32_t) {
         const Vec keyed = op.keyed(one);
 #pragma unroll
         for (unsigned i = 0; i < Count; i++)
-            this->values[i] = op.apply(this->values[i], op.load_keyed(keyed.items[i]));
+            this->values[i % Values] = op.apply(this->values[i % Values], op.load_keyed(keyed, i));
     }
 };
 
@@ -71,18 +71,17 @@ template <unsigned Count> struct byte_sums : one_by_one<byte_sums<Count>> {
     using Part = int32;
     int32 values[Count] = {};
     template <class One> __device__ explicit byte_sums(const One &) {}
-    // Each word's bytes go to Count / 4 values: all to one, or a byte to each, which a
-    // multiplication by 1 at the byte's place and 0 elsewhere selects.
+    // A word's bytes go to one value each, or all to one: a multiplication by 1 at a byte's place
+    // and 0 elsewhere selects it.
     template <class One> __device__ void add_one(const One &op, const vec<int8_t> &one, uint32_t) {
-        const bool truths = op.is(AXIS_TRUTHS), is_signed = op.s.key == -1;
 #pragma unroll
         for (unsigned i = 0; i < Count; i++) {
-            uint32_t word = one.word[i * 4 / Count];
-            if (truths)
+            uint32_t word = one.word[Count == 16 ? i / 4 : i];
+            if (op.is(AXIS_TRUTHS))
                 word = nonzero_bytes(word & keys_of<int8_t>(op.s)) >> 7;
-            const uint32_t pick = Count == 4 ? 0x01010101u : 1u << i % 4 * 8;
-            values[i] = is_signed && !truths ? __dp4a(int32(word), int32(pick), values[i])
-                                             : int32(__dp4a(word, pick, uint32_t(values[i])));
+            const uint32_t pick = Count == 16 ? 1u << i % 4 * 8 : 0x01010101u;
+            values[i] = op.s.key == -1 ? __dp4a(int32(word), int32(pick), values[i])
+                                       : int32(__dp4a(word, pick, uint32_t(values[i])));
         }
     }
     __device__ Part part(unsigned i) const { return values[i]; }
@@ -97,22 +96,28 @@ template <> struct lanes<op_sum<int8_t>, int8_t, 16> : byte_sums<16> {
 // Sums of 16-bit floats: up to 16 in float32, then in float64. Divided by 16 they do not overflow,
 // and lose nothing: bfloat16 has no such small numbers.
 constexpr float32 SMALL = 0.0625f, MANY = 1 / SMALL;
-template <unsigned Count>
-struct lanes<op_float_sum<int16_t>, int16_t, Count>
-    : own_values<lanes<op_float_sum<int16_t>, int16_t, Count>, op_float_sum<int16_t>, Count> {
+template <unsigned Count, unsigned Values>
+struct lanes<op_float_sum<int16_t>, int16_t, Count, Values>
+    : own_values<lanes<op_float_sum<int16_t>, int16_t, Count, Values>, op_float_sum<int16_t>,
+                 Values> {
     using lanes::own_values::own_values;
     template <class One, class Vec, unsigned N>
     __device__ void add(const One &op, const Vec (&vectors)[N], uint32_t, unsigned,
-                        unsigned) { // missing vectors are zeros
-        static_assert(N <= MANY, "no overflow");
+                        unsigned) {               // missing vectors are zeros
+        constexpr bool BY_LANE = Values == Count; // else a vector at a time
+        constexpr unsigned SUMS = BY_LANE ? Count : N, OF_EACH = BY_LANE ? N : Count;
+        static_assert(OF_EACH <= MANY, "no overflow");
         op.by_kind([&](const auto &of_kind) {
 #pragma unroll
-            for (unsigned i = 0; i < Count; i++) {
-                float32 sum = SMALL * of_kind.widened(vectors[0].items[i]);
+            for (unsigned i = 0; i < SUMS; i++) {
+                const auto item = [&](unsigned k) {
+                    return of_kind.widened(BY_LANE ? vectors[k].items[i] : vectors[i].items[k]);
+                };
+                float32 sum = SMALL * item(0);
 #pragma unroll
-                for (unsigned k = 1; k < N; k++)
-                    sum = __fmaf_rn(SMALL, of_kind.widened(vectors[k].items[i]), sum);
-                this->values[i] = __fma_rn(float64(sum), MANY, this->values[i]);
+                for (unsigned k = 1; k < OF_EACH; k++)
+                    sum = __fmaf_rn(SMALL, item(k), sum);
+                this->values[i % Values] = __fma_rn(float64(sum), MANY, this->values[i % Values]);
             }
         });
     }
@@ -120,20 +125,22 @@ struct lanes<op_float_sum<int16_t>, int16_t, Count>
 
 // A thread reads its elements in order, so the first of equals stays, and so does a NaN; with mask
 // -1 a later equal replaces it, and so does a later NaN. It reads at least one: position 0 is
-// correct if none improves on the initial value.
-template <class In, unsigned Count> struct lanes<op_argmin<In>, In, Count> {
+// correct if none improves on the initial value. With one value for all elements of a vector, they
+// have positions, and `left` counts them.
+template <class In, unsigned Count, unsigned Values>
+struct lanes<op_argmin<In>, In, Count, Values> {
     using Op = op_argmin<In>;
     using V = typename Op::V;
     struct Part {
         V number;
         uint32_t position;
     };
-    Part best[Count];
+    Part best[Values];
     lanes() = default; // without values
     template <class One> __device__ explicit lanes(const One &op) {
         const V largest = op.number(op.largest());
 #pragma unroll
-        for (unsigned i = 0; i < Count; i++)
+        for (unsigned i = 0; i < Values; i++)
             best[i] = {largest, 0};
     }
     template <class One, class Vec, unsigned N>
@@ -145,9 +152,10 @@ template <class In, unsigned Count> struct lanes<op_argmin<In>, In, Count> {
                 const Vec keyed = of_kind.keyed(vectors[k]);
 #pragma unroll
                 for (unsigned i = 0; i < Count; i++) {
-                    const V number = of_kind.number(keyed.items[i]);
-                    if (k * apart < left && of_kind.better(best[i].number, number, last))
-                        best[i] = {number, position + k};
+                    const V number = of_kind.load_keyed(keyed, i);
+                    const unsigned at = Values == Count ? k : k * Count + i;
+                    if (at * apart < left && of_kind.better(best[i % Values].number, number, last))
+                        best[i % Values] = {number, position + at};
                 }
             }
         };
@@ -193,25 +201,25 @@ struct lanes<op_argmin<int8_t>, int8_t, 16>
         if (part == INT32_MAX)
             return op.identity();
         const int64 position = ((part ^ int32(op.s.mask)) & POSITION_BITS) + op.s.mask;
-        return {part >> 24, (at.first + position * at.step) ^ op.s.mask};
+        return {part & ~POSITION_BITS, (at.first + position * at.step) ^ op.s.mask};
     }
 };
 
 // The same along a row: all lanes belong to one result, and folded() is a thread's part of it.
-template <class Op, class In> struct along : lanes<Op, In, vec<In>::count> {
-    using lanes<Op, In, vec<In>::count>::lanes;
+template <class Op, class In, unsigned Values = has_index<Op> ? vec<In>::count : 2>
+struct along : lanes<Op, In, vec<In>::count, Values> {
+    using along::lanes::lanes;
     template <class One> __device__ typename Op::Acc folded(const One &op, positions at) const {
         typename Op::Acc value = this->whole(op, this->part(0), at);
         op.by_order([&](const auto &one) {
 #pragma unroll
-            for (unsigned i = 1; i < vec<In>::count; i++)
+            for (unsigned i = 1; i < Values; i++)
                 value = one.apply(value, this->whole(op, this->part(i), {at.first + i, at.step}));
         });
         return value;
     }
 };
-
-template <> struct along<op_sum<int8_t>, int8_t> : byte_sums<4> {
+template <> struct along<op_sum<int8_t>, int8_t, 2> : byte_sums<4> {
     using byte_sums::byte_sums;
     template <class One> __device__ int64 folded(const One &op, positions at) const {
         return whole(op, values[0], at) + whole(op, values[1], at) + whole(op, values[2], at) +

@@ -53,7 +53,7 @@ template <> __device__ bfloat as_result(float64 a) { return narrowed<bfloat>(a);
 template <class To, class Number> __device__ void store_as(void *out, uint64 at, Number a) {
     static_cast<To *>(out)[at] = as_result<To>(a);
 }
-// Not inlined: rarely used, and every shape of work would contain it.
+// Truths aside. Not inlined: rarely used, and every shape of work would contain it.
 template <class Number>
 __device__ __noinline__ void store_in_form(void *out, uint64 at, Number a, uint64 finish,
                                            float64 divisor) {
@@ -73,16 +73,10 @@ __device__ __noinline__ void store_in_form(void *out, uint64 at, Number a, uint6
         return store_as<int16_t>(out, at, int64(a));
     case INT32:
         return store_as<int32>(out, at, int64(a));
-    case INT64:
-        return store_as<int64>(out, at, a);
-    case ANY:
-        return store_as<int8_t>(out, at, a != 0);
-    case ALL:
-        return store_as<int8_t>(out, at, float64(a) == divisor);
     case ODD:
         return store_as<int8_t>(out, at, int64(a) & 1);
     default:
-        return store_as<Number>(out, at, a);
+        return store_as<int64>(out, at, a);
     }
 }
 // A thread's adjacent results, in words of up to 16 bytes; false where only store() applies, or
@@ -115,13 +109,12 @@ __device__ bool store_vectors(void *out, uint64 at, const Number (&results)[Coun
     }
 }
 
-// How results are stored: as they are, or indices. WIDE: they may be 8 bytes.
+// How results are stored: as they are, or indices.
 template <class Op> struct storing {
-    static constexpr bool WIDE = has_index<Op>;
     using Acc = typename Op::Acc;
-    using Stored = typename chosen<WIDE, int64, typename Op::Raw>::type;
+    using Stored = typename chosen<has_index<Op>, int64, typename Op::Raw>::type;
     static __device__ Stored stored(const Op &op, const work &w, Acc a) {
-        if constexpr (WIDE)
+        if constexpr (has_index<Op>)
             return a.index + int64(w.divisor);
         else
             return op.raw(a);
@@ -141,7 +134,7 @@ template <class Op> struct storing {
 };
 template <class Op> struct storing_numbers {
     using Acc = typename Op::Acc;
-    static constexpr bool WIDE = true, FRACTIONS = Op::FRACTIONS;
+    static constexpr bool FRACTIONS = Op::FRACTIONS;
     static __device__ void store(const Op &, const work &w, void *out, uint64 at, Acc a) {
         const bool whole = !FRACTIONS || w.divisor == 0;
         if (w.finish == RAW || (whole && w.finish == (FRACTIONS ? FLOAT64 : INT64)))

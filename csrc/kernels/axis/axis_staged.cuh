@@ -2,9 +2,7 @@
 // through shared memory, and for rows of one element. Contains no kernel.
 #pragma once
 
-#include "axis_results.cuh"
-#include "axis_lanes.cuh"
-#include "axis_trees.cuh"
+#include "axis_gather.cuh"
 
 namespace axis {
 
@@ -35,42 +33,40 @@ __device__ __noinline__ unsigned stage_bytes(uint64 begin, uint64 end, uint64 st
 #pragma unroll 1
     for (unsigned edge = 0; edge < 2; edge++) { // by the thread that stored the vector
         const unsigned at = edge ? vectors - 1 : 0;
-        if (threadIdx.x != at % BLOCK || (at >= whole_first && at < whole_end))
-            continue;
-#pragma unroll 1
-        for (unsigned i = 0; i < 16; i++) {
-            const uint64 byte = aligned + uint64(at) * 16 + i;
-            if (byte >= begin && byte < end)
-                stage[at].items[i] = *reinterpret_cast<const uint8_t *>(byte);
-        }
+        if (threadIdx.x == at % BLOCK && (at < whole_first || at >= whole_end))
+            stage[at] =
+                part_of_vector(reinterpret_cast<const uint8_t *>(aligned) + at * 16, begin, end);
     }
     __syncthreads();
     return skipped;
 }
 
-// Elements in shared memory, without branches: rows are short. The operation is that of a kind.
+// A row of narrow elements in shared memory, by every apart-th vector; they begin at any element.
 template <class Op, class In, class One>
-__device__ typename Op::Acc add_staged(const One &op, const In *at, unsigned step, int left,
-                                       unsigned apart, positions here) {
-    constexpr unsigned AT_ONCE = 4;
-    lanes<Op, In, 1> mine(op);
-    const In absent = op.neutral();
-    if (left <= 0)
-        return op.identity();
+__device__ typename Op::Acc add_row(const One &op, unsigned at, int left, unsigned apart,
+                                    int64 first) {
+    constexpr unsigned COUNT = vec<In>::count;
+    along<Op, In, has_index<Op> ? 1 : 2> mine(op);
+    vec<In> absent, one[1];
+    absent.words = neutral_vector<In>(op);
 #pragma unroll 1
-    for (uint32_t position = 0; left > 0; position += AT_ONCE) {
-        alone<In> loaded[AT_ONCE];
+    for (uint32_t position = 0; left > 0; position += COUNT * apart) {
+        const uint4 *from = shared_memory<uint4>() + at / COUNT;
+        one[0].words = from[0];
+        if (const unsigned off = at % COUNT)
+            one[0].words = cut_vector<sizeof(In)>(from[0], from[1], off * sizeof(In));
+        if (left < int(COUNT))
 #pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++) {
-            const bool there = k * apart < unsigned(left);
-            const In item = at[there ? k * step : 0];
-            loaded[k].items[0] = there || One::REPEATS || has_index<Op> ? item : absent;
-        }
-        mine.add(op, loaded, position, apart, unsigned(left));
-        at += AT_ONCE * step;
-        left -= int(AT_ONCE * apart);
+            for (int i = 0; i < 4; i++) { // the elements of others
+                const int bits = left * int(8 * sizeof(In)) - 32 * i;
+                const uint32_t others = __funnelshift_lc(0, ~0u, unsigned(bits < 0 ? 0 : bits));
+                one[0].word[i] = (one[0].word[i] & ~others) | (absent.word[i] & others);
+            }
+        mine.add(op, one, position, 1, unsigned(left));
+        at += COUNT * apart;
+        left -= int(COUNT * apart);
     }
-    return mine.whole(op, mine.part(0), here);
+    return mine.folded(op, {first, 1});
 }
 
 // `wide` contiguous slabs of reduced x inner elements pass through shared memory: the loads are 16
@@ -82,12 +78,11 @@ __device__ void staged(const Op &op, const In *in, void *out, const work &w) {
                    group = unsigned(w.group), slab = reduced * inner;
     const uint64 first = blockIdx.x * w.wide;
     const unsigned slabs = unsigned(w.outer - first < w.wide ? w.outer - first : w.wide);
-    const In *items =
-        shared_memory<In>() + stage_bytes(reinterpret_cast<uint64>(in),
-                                          reinterpret_cast<uint64>(in + w.outer * slab),
-                                          reinterpret_cast<uint64>(in + first * slab),
-                                          slabs * slab * unsigned(sizeof(In))) /
-                                  sizeof(In);
+    const unsigned items =
+        stage_bytes(reinterpret_cast<uint64>(in), reinterpret_cast<uint64>(in + w.outer * slab),
+                    reinterpret_cast<uint64>(in + first * slab),
+                    slabs * slab * unsigned(sizeof(In))) /
+        unsigned(sizeof(In));
     const unsigned results = slabs * inner, lane = threadIdx.x & (group - 1),
                    shift = log2_of(group);
 #pragma unroll 1
@@ -95,11 +90,20 @@ __device__ void staged(const Op &op, const In *in, void *out, const work &w) {
         const unsigned result = base + (threadIdx.x >> shift);
         Acc value = op.identity();
         if (result < results) {
-            const unsigned s = inner == 1 ? result : result / inner;
-            const In *at = items + s * slab + (result - s * inner);
+            const unsigned s = inner == 1 ? result : result / inner,
+                           at = items + s * slab + (result - s * inner);
             op.by_kind([&](const auto &one) {
-                value = add_staged<Op, In>(one, at + lane * inner, group * inner,
-                                           int(reduced - lane), group, {lane, group});
+                if constexpr (sizeof(In) <= AXIS_NARROW_ITEM)
+                    if (inner == 1 && slab * sizeof(In) > AXIS_NARROW_ROW) {
+                        const unsigned before = lane * vec<In>::count;
+                        value =
+                            add_row<Op, In>(one, at + before, int(reduced - before), group, before);
+                        return;
+                    }
+                Acc values[1];
+                const In *const from[1] = {shared_memory<In>() + at};
+                add_gathered<1, 4, true, Op, int>(one, values, from, w, 0, lane, group, reduced);
+                value = values[0];
             });
         }
         value = group_value(op, value, group);

@@ -15,7 +15,9 @@ GPUS = [on(kind, kind, id=kind) for kind in KINDS if kind != "cpu"]
 LAYOUTS = [  # shape, view, axis
     ((700, 3), np.s_[:], 1),  # rows of a word or of three elements
     ((700, 4), np.s_[:], 1),
+    ((301, 7), np.s_[:], 1),  # of two words
     ((90, 64), np.s_[:], 1),  # rows of whole vectors
+    ((500, 41), np.s_[:], 1),  # of vectors that begin anywhere
     ((50, 333), np.s_[:], 1),  # unaligned rows
     ((40, 520), np.s_[:, 2:-1], 1),  # rows with gaps beside them
     ((40, 600), np.s_[:, ::2], 1),  # every second element
