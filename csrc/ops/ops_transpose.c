@@ -375,14 +375,14 @@ static bool is_wide_better(const struct axes *axes, const struct transpose_plan 
 
 /* Whether narrow tiles are better than these of a matrix: if that is large and has many columns of
  * 2-byte elements, or fills those in part, as two rows of tiles may be hardly more than one
- * (TUNING.md T26, T36, T41). */
+ * (TUNING.md T26, T36, T41, T46). */
 static bool is_narrow_better(const struct axes *axes, const struct transpose_plan *matrix,
                              const struct transpose_plan *narrow) {
     const uint64_t eighths = axes->item == 1 ? fixed(narrow_fill) : fixed(whole_fill);
-    const uint64_t many = axes->item == 1 ? fixed(many_bytes) : fixed(many_pairs);
+    const bool part = narrow->rows * narrow->columns * axes->item >= fixed(whole_matrix) &&
+                      !fills(matrix, axes->item, fixed(narrow_fill));
     if (matrix->shape == TRANSPOSE_PHASED && axes->items * axes->item >= fixed(narrow_large) &&
-        matrix->columns >= many &&
-        (axes->item > 1 || !fills(matrix, axes->item, fixed(narrow_fill))))
+        (part || (axes->item > 1 && matrix->columns >= fixed(many_pairs))))
         return true;
     if (ops_transpose_runs(axes, narrow) && !fills(matrix, axes->item, eighths))
         return true;
@@ -419,13 +419,19 @@ static enum status widened_kernel(struct ops_queue *queue, const struct ops_choi
     return ops_kernel(queue, choice->rung, signature, choice->block, step);
 }
 
-/* Plans tiles of elements with gaps: wide ones, unless elements are narrow or columns short
- * (TUNING.md T29, T31); returns the blocks of a strip. */
+/* Plans tiles of elements with gaps: wide or narrow ones, unless rows or columns are short
+ * (TUNING.md T29, T31, T46); returns the blocks of a strip. */
 static uint64_t plan_gaps(const struct ops_queue *queue, const struct axes *axes,
                           const uint64_t *arrays, struct transpose_plan *plan) {
     struct transpose_plan packed;
     const bool wide = axes->item >= WORD && !moves_rows(axes);
     bool is_short = true;
+    if (axes->item < WORD && !moves_rows(axes) && axes->items * axes->item >= fixed(large) &&
+        ops_transpose_narrow(axes, arrays[0], queue->info.multiprocessors, plan)) {
+        const uint64_t found = order_tiles(queue, axes->item, arrays[0], plan);
+        if (found)
+            return found;
+    }
     if (wide) {
         ops_transpose_wide(axes, arrays, queue->info.multiprocessors, plan);
         const uint64_t whole_least = axes->item == VECTOR ? SECTOR : 2 * SECTOR;

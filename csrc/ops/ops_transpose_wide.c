@@ -453,7 +453,7 @@ static bool extend(const struct axes *axes, struct side *side, const struct side
         return false;
     const unsigned position = axes->count - 1 - side->positions;
     const unsigned axis = side->output ? axes->output[position] : position;
-    if (other->has[axis] || (!side->output && axes->in[axis] != side->items))
+    if (other->has[axis] || (!side->output && axes->in[axis] != side->items * last_step(axes)))
         return false;
     side->has[axis] = true;
     side->items *= axes->extent[axis];
@@ -527,17 +527,19 @@ static void choose_columns(uint64_t item, uint64_t most, uint64_t all_in,
                            struct transpose_plan *plan) {
     const uint64_t units = plan->tile_height / UNIT_ROWS;
     /* Unaligned rows, as those of the next column are, leave a vector less of a unit. */
-    const bool aligned = plan->align == SECTOR && all_in % VECTOR == 0;
+    const bool aligned = plan->align == SECTOR && all_in % VECTOR == 0 && plan->item_step == 1;
     const uint64_t step = (!aligned ? item : all_in % SECTOR ? VECTOR : SECTOR) / item;
-    const uint64_t span = (UNIT_WIDE - (aligned ? 0 : VECTOR)) / item;
+    const uint64_t span = (UNIT_WIDE - (aligned ? 0 : VECTOR)) / item / plan->item_step;
     const uint64_t wide = span * max_u64(1, most / (units * UNIT));
     const uint64_t even = ceil_div(plan->columns, ceil_div(plan->columns, wide));
     const uint64_t spans = ceil_div(even, span);
     plan->span = (uint32_t)(ceil_div(ceil_div(even, spans), step) * step);
     plan->tile_columns = (uint32_t)(plan->span * spans);
     plan->tile_bytes = (uint32_t)(units * UNIT * spans);
+    plan->load_magic = magic(units);
+    plan->wrap_magic = magic(plan->span);
     plan->table_bytes = (uint32_t)(plan->tile_columns * (plan->whole ? sizeof(uint32_t) : COLUMN) +
-                                   units * spans * sizeof(uint32_t));
+                                   units * spans * UNIT_ROWS * sizeof(uint32_t));
 }
 
 bool ops_transpose_runs(const struct axes *axes, const struct transpose_plan *plan) {
@@ -550,8 +552,10 @@ bool ops_transpose_narrow(const struct axes *axes, uint64_t address, unsigned mu
     struct side rows = {.output = true, .items = 1}, columns = {.items = 1};
     const uint64_t item = axes->item;
     choose_sides(axes, &rows, &columns);
-    const uint64_t least = fixed(narrow_whole) + (item - 1) * VECTOR; /* of whole columns */
-    if (rows.items * item < least || columns.items * item < fixed(narrow_columns) ||
+    const uint64_t step = last_step(axes), wide = columns.items * step * item;
+    if (rows.items < fixed(narrow_whole) ||
+        wide < (step > 1 ? fixed(narrow_gaps) : fixed(narrow_columns)) ||
+        (step > 1 && (rows.items * item < fixed(gaps_rows) || step * item > 2 * WORD)) ||
         axes->reach * item >> 36) /* vectors that 32 bits count, see transpose_narrow.cuh */
         return false;
     *plan = (struct transpose_plan){.shape = TRANSPOSE_NARROW,
@@ -560,7 +564,8 @@ bool ops_transpose_narrow(const struct axes *axes, uint64_t address, unsigned mu
                                     .rows = rows.items,
                                     .columns = columns.items,
                                     .in_pitch = axes->in[axes->output[axes->count - 1]],
-                                    .out_pitch = axes->out[axes->count - 1]};
+                                    .out_pitch = axes->out[axes->count - 1],
+                                    .item_step = (uint32_t)step};
     list_narrow_axes(axes, &rows, &columns, plan);
     uint64_t all_in = address;
     for (unsigned axis = 0; axis < axes->count; axis++)
@@ -577,9 +582,11 @@ bool ops_transpose_narrow(const struct axes *axes, uint64_t address, unsigned mu
     if (rows.items * item < fixed(narrow_rows) && !ops_transpose_runs(axes, plan))
         return false;
     /* The ends of columns that adjoin in runs of some are stored in parts. */
-    const unsigned inner = axes->count - 1;
-    if (plan->tile_rows == plan->rows && !plan->whole && axes->out[inner] == rows.items &&
-        axes->extent[inner] >= fixed(narrow_run) && rows.items * item % VECTOR)
+    bool parts = false;
+    for (unsigned k = axes->count - columns.positions; k < axes->count; k++)
+        parts |= axes->out[k] == rows.items && axes->extent[k] >= fixed(narrow_run) &&
+                 (k + 1 == axes->count || axes->extent[axes->count - 1] < fixed(narrow_run));
+    if (plan->tile_rows == plan->rows && !plan->whole && parts && rows.items * item % VECTOR)
         return false;
     choose_columns(item, min_u64(share, fixed(narrow_bytes)), all_in, plan);
     const uint64_t down = ceil_div(plan->rows, plan->tile_rows);

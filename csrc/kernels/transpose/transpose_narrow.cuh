@@ -22,40 +22,46 @@ template <class T> struct narrow_tile {
     static constexpr unsigned ITEMS = 4 / sizeof(T); // of a word
     static constexpr unsigned VECTOR = 16 / sizeof(T);
     static constexpr unsigned PITCH = 32 * ITEMS * 4; // bytes
-    // A column: the address of the first vector or sector that begins in it in the output, the
-    // elements before that, and the byte of its first word in the tile.
+    // A column: the first vector of the output, aligned to `align`, that begins in it, the byte in
+    // the tile of the word, without that swizzle, with that vector's first element, the bits before
+    // it in the word, more than 32 for whole words, and the column's elements before the vector.
     struct __align__(16) column {
-        uint64 to;
-        unsigned before, slot;
-        __device__ uint64 begin() const { return to - before * sizeof(T); }
+        unsigned vector, slot, bits, before;
     };
     const transpose_plan &plan;
     char *words;
-    // Tables: the columns, or the slots of whole ones; for each row of a unit the bytes before it
-    // in its first vector.
+    // Tables: for each row of a unit the bytes before it in its first vector, those of whole words
+    // in the upper half, of the rest eight times in the lower half; the columns, or the places of
+    // whole ones.
+    uint4 *skipped;
     column *columns;
-    unsigned *slots, *skipped;
+    unsigned *slots;
 
     __device__ explicit narrow_tile(const transpose_plan &plan)
         : plan(plan), words(shared_memory<char>()),
-          columns(reinterpret_cast<column *>(words + plan.tile_bytes)),
-          slots(reinterpret_cast<unsigned *>(columns)),
-          skipped(plan.whole ? slots + plan.tile_columns
-                             : reinterpret_cast<unsigned *>(columns + plan.tile_columns)) {}
+          skipped(reinterpret_cast<uint4 *>(words + plan.tile_bytes)),
+          columns(reinterpret_cast<column *>(skipped + plan.tile_bytes / 512)),
+          slots(reinterpret_cast<unsigned *>(columns)) {}
 
-    // The vector that begins at element `row` of a column.
-    __device__ uint4 gather(unsigned row, unsigned slot) const {
-        const unsigned first = row / ITEMS * PITCH + slot, group = first / (PITCH / 4); // and more
+    // The byte of the word with element `row` of a column that begins at `slot`, and the vector
+    // that begins `bits` after the first bit of such a word, modulo 32.
+    __device__ static unsigned word_of_row(unsigned row, unsigned slot) {
+        return row / ITEMS * PITCH + slot;
+    }
+    __device__ uint4 gather(unsigned first, unsigned bits) const {
+        const unsigned group = first / (PITCH / 4); // and more
         unsigned found[5];
 #pragma unroll
         for (unsigned j = 0; j < 5; j++)
             found[j] = *reinterpret_cast<const unsigned *>(
                 words + (first ^ ((group + j * 4) & 112)) + j * PITCH);
-        const unsigned shift = row * (8 * sizeof(T)); // modulo 32
 #pragma unroll
         for (unsigned j = 0; j < 4; j++)
-            found[j] = __funnelshift_r(found[j], found[j + 1], shift);
+            found[j] = __funnelshift_r(found[j], found[j + 1], bits);
         return make_uint4(found[0], found[1], found[2], found[3]);
+    }
+    __device__ uint4 gather_row(unsigned row, unsigned slot) const {
+        return gather(word_of_row(row, slot), row * (8 * unsigned(sizeof(T))));
     }
 };
 
@@ -84,8 +90,8 @@ template <class T> struct narrow_rows {
         there -= next ? plan.rows : 0;
         there = there < plan.rows ? there : 0;
         return base +
-               sizeof(T) *
-                   (offset_along<true>(plan.axes + plan.grid_axes, plan.load_axes, there) + next);
+               sizeof(T) * (offset_along<true>(plan.axes + plan.grid_axes, plan.load_axes, there) +
+                            (next ? plan.item_step : 0));
     }
 };
 
@@ -96,28 +102,33 @@ __device__ void copy_units(const narrow_tile<T> &tile, const narrow_rows<T> &row
                            unsigned all, const T *in) {
     constexpr unsigned WARPS = TILES_BLOCK / 32, COUNT = 8; // units at once
     const unsigned lane = threadIdx.x % 32, offset = lane % 8 * 16;
-    const unsigned wide = tile.plan.span * unsigned(sizeof(T));
+    const unsigned wide = tile.plan.span * tile.plan.item_step * unsigned(sizeof(T));
     const uint64 low = reinterpret_cast<uint64>(in);
     const uint64 high = reinterpret_cast<uint64>(in + tile.plan.reach);
-    const uint4 *vectors = reinterpret_cast<const uint4 *>((low & ~15ull) + offset);
-    const unsigned magic = ~0u / units + 1; // of at least 3 units
+    const auto *vectors = reinterpret_cast<const uint4 *>(low & ~31ull);
+    const unsigned magic = units == tile.plan.tile_height / 4 ? tile.plan.load_magic
+                                                              : ~0u / units + 1; // of at least 3
 #pragma unroll 1
     for (unsigned first = threadIdx.x / 32; first < all; first += COUNT * WARPS) {
         // A lane finds the address of one row; those beyond the last unit repeat one of its rows.
-        const unsigned mine = first + lane / 4 * WARPS, unit = least(all - 1, mine);
+        const unsigned place = first + lane / 4 * WARPS, unit = least(all - 1, place);
         const unsigned span = __umulhi(unit, magic);
         const uint64 own = rows((unit - span * units) * 4 + lane % 4) + span * wide;
-        if (mine < all)
-            reinterpret_cast<unsigned char *>(tile.skipped + mine)[lane % 4] =
-                static_cast<unsigned char>(own % 16);
-        char *to = tile.words + first * 512 + lane * 16;
+        if (place < all)
+            reinterpret_cast<unsigned *>(tile.skipped + place)[lane % 4] =
+                static_cast<unsigned>(own) % 16 / 4 << 18 | static_cast<unsigned>(own) % 4 * 8;
+        char *to = tile.words + first * 512 + lane / 8 * 128;
         if (!__any_sync(~0u, own < low + 15 || own + wide + 31 > high)) {
-            const auto vector = static_cast<unsigned>((own - (low & ~15ull)) / 16);
+            // Two lanes share a request if they share a sector: a row that begins at an odd vector
+            // is copied from its second one on, the first one last.
+            const auto vector = static_cast<unsigned>((own - (low & ~31ull)) / 16);
 #pragma unroll
             for (unsigned k = 0; k < COUNT; k++) {
                 const unsigned at = __shfl_sync(~0u, vector, k * 4 + lane / 8);
-                if (offset < wide + 15 && first + k * WARPS < all)
-                    copy_async(reinterpret_cast<uint4 *>(to + k * WARPS * 512), vectors + at);
+                const unsigned mine = (lane + at % 2) % 8;
+                if (mine * 16 < wide + 15 && first + k * WARPS < all)
+                    copy_async(reinterpret_cast<uint4 *>(to + k * WARPS * 512) + mine,
+                               vectors + (at + mine));
             }
             continue;
         }
@@ -127,7 +138,7 @@ __device__ void copy_units(const narrow_tile<T> &tile, const narrow_rows<T> &row
 #pragma unroll 1
             for (unsigned j = 0; j < 16; j += sizeof(T))
                 if (from + j >= low && from + j < high)
-                    *reinterpret_cast<T *>(to + k * WARPS * 512 + j) =
+                    *reinterpret_cast<T *>(to + k * WARPS * 512 + offset + j) =
                         *reinterpret_cast<const T *>(from + j);
         }
     }
@@ -143,79 +154,129 @@ template <class T> __device__ void turn_units(const narrow_tile<T> &tile, unsign
 #pragma unroll 2
     for (unsigned unit = warp; unit < all; unit += WARPS) {
         char *words = tile.words + unit * 512;
-        const unsigned skipped = tile.skipped[unit], firsts = skipped & 0x0c0c0c0c;
+        const uint4 found = tile.skipped[unit];
+        const unsigned skipped[] = {found.x, found.y, found.z, found.w};
         unsigned taken[4];
 #pragma unroll
         for (unsigned i = 0; i < 4; i++)
-            taken[i] = *reinterpret_cast<const unsigned *>(words + own + i * 128 +
-                                                           __byte_perm(firsts, 0, 0x4440 + i));
+            taken[i] =
+                *reinterpret_cast<const unsigned *>(words + own + i * 128 + (skipped[i] >> 16));
         __syncwarp();
 #pragma unroll
-        for (unsigned i = 0; i < 4; i++) // by 8 times the row's bytes, modulo 32
-            taken[i] = __funnelshift_r(taken[i], __shfl_down_sync(~0u, taken[i], 1),
-                                       i ? skipped >> (8 * i - 3) : skipped << 3);
+        for (unsigned i = 0; i < 4; i++)
+            taken[i] = __funnelshift_r(taken[i], __shfl_down_sync(~0u, taken[i], 1), skipped[i]);
 #pragma unroll
         for (unsigned i = 0; i < 4; i += ITEMS) {
-            unsigned found[ITEMS];
+            unsigned turned[ITEMS];
 #pragma unroll
             for (unsigned j = 0; j < ITEMS; j++)
-                found[j] = taken[i + j];
-            turn_words(found);
+                turned[j] = taken[i + j];
+            turn_words(turned);
             put_words(
                 reinterpret_cast<unsigned *>(words + i / ITEMS * PITCH +
                                              ((lane * ITEMS * 4) ^ (unit * (16 / ITEMS) & 112))),
-                found);
+                turned);
         }
     }
 }
 
-// Stores the vectors of the tile's columns that begin in its rows; `rows` are left in the matrix.
-// In a warp, `lanes` lanes take adjacent vectors of a column.
-template <class T>
-__device__ void store_columns(const narrow_tile<T> &tile, uint64 rows, unsigned columns) {
-    constexpr unsigned ITEMS = narrow_tile<T>::VECTOR;
-    const transpose_plan &plan = tile.plan;
-    const unsigned lanes = plan.lanes, warp = threadIdx.x / 32, q = threadIdx.x % 32 / lanes;
-    const unsigned left = warp / lanes * 32 + warp % lanes * 4 + q % 4 + q / 4 * lanes * 4;
-    const unsigned step = 8 / lanes * 32;
+// The same where gaps follow the input's elements, which are taken one by one.
+template <class T> __device__ void turn_gaps(const narrow_tile<T> &tile, unsigned all) {
+    constexpr unsigned ITEMS = narrow_tile<T>::ITEMS, PITCH = narrow_tile<T>::PITCH;
+    constexpr unsigned WARPS = TILES_BLOCK / 32;
+    const unsigned lane = threadIdx.x % 32, last = tile.plan.span - 1;
+    const unsigned step = tile.plan.item_step * unsigned(sizeof(T));
 #pragma unroll 1
-    for (unsigned p = 0; p < plan.slots; p += lanes) {
-        const unsigned mine = p + threadIdx.x % lanes;
-        const bool all = (p + lanes) * ITEMS + plan.align / sizeof(T) <= rows + 1; // in the matrix
-        if (mine < plan.slots)
+    for (unsigned unit = threadIdx.x / 32; unit < all; unit += WARPS) {
+        char *words = tile.words + unit * 512;
+        const uint4 found = tile.skipped[unit];
+        const unsigned skipped[] = {found.x, found.y, found.z, found.w};
+        unsigned taken[ITEMS][4];
+#pragma unroll
+        for (unsigned j = 0; j < ITEMS; j++)
+#pragma unroll
+            for (unsigned i = 0; i < 4; i++)
+                taken[j][i] = *reinterpret_cast<const T *>(
+                    words + least(lane + 32 * j, last) * step + i * 128 + (skipped[i] >> 16) +
+                    skipped[i] % 32 / 8);
+        __syncwarp();
+#pragma unroll
+        for (unsigned j = 0; j < ITEMS; j++)
+#pragma unroll
+            for (unsigned i = 0; i < 4; i += ITEMS) {
+                unsigned *to = reinterpret_cast<unsigned *>(
+                    words + i / ITEMS * PITCH +
+                    (((lane + 32 * j) * 4) ^ (unit * (16 / ITEMS) & 112)));
+                if constexpr (ITEMS == 2)
+                    *to = __byte_perm(taken[j][i], taken[j][i + 1], 0x5410);
+                else
+                    *to = __byte_perm(__byte_perm(taken[j][0], taken[j][1], 0x0040),
+                                      __byte_perm(taken[j][2], taken[j][3], 0x0040), 0x5410);
+            }
+        __syncwarp();
+    }
+}
+
+// Stores the vectors of the tile's columns that begin in its rows; `rows` are left in the matrix.
+// In a warp, `lanes` lanes take adjacent vectors of a column. `to`: the output's first vector.
+template <class T>
+__device__ void store_columns(const narrow_tile<T> &tile, uint4 *to, uint64 rows,
+                              unsigned columns) {
+    constexpr unsigned ITEMS = narrow_tile<T>::VECTOR, PITCH = narrow_tile<T>::PITCH;
+    const transpose_plan &plan = tile.plan;
+    const unsigned lanes = plan.lanes, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const unsigned left =
+        lanes == 8 ? threadIdx.x / 8 : warp / 4 * 32 + warp % 4 * 4 + lane / 4 % 4 + lane / 16 * 16;
+    const unsigned step = lanes == 8 ? 32 : 64;
+#pragma unroll 1
+    for (unsigned first = 0; first < plan.slots; first += lanes) {
+        const unsigned p = first + (threadIdx.x & (lanes - 1)), offset = p * (4 * PITCH);
+        if (p >= plan.slots)
+            break;
+        if ((first + lanes) * ITEMS + plan.align / sizeof(T) <= rows + 1) { // of all columns
 #pragma unroll 1
             for (unsigned k = left; k < columns; k += step) {
                 const auto column = tile.columns[k];
-                const unsigned item = mine * ITEMS + column.before;
-                if (all || item + ITEMS <= rows)
-                    store_vector(reinterpret_cast<uint4 *>(column.to) + mine,
-                                 tile.gather(item, column.slot));
+                store_vector(to + (column.vector + p),
+                             tile.gather(column.slot + offset, column.bits));
             }
+            continue;
+        }
+#pragma unroll 1
+        for (unsigned k = left; k < columns; k += step) {
+            const auto column = tile.columns[k];
+            if ((p + 1) * ITEMS + column.before <= rows)
+                store_vector(to + (column.vector + p),
+                             tile.gather(column.slot + offset, column.bits));
+        }
     }
 }
 
 // Stores the elements of each column before its first vector if the tile has its start, and those
 // after its last one.
 template <class T>
-__device__ void store_ends(const narrow_tile<T> &tile, uint64 rows, unsigned columns, bool begins) {
+__device__ void store_ends(const narrow_tile<T> &tile, uint4 *to, uint64 rows, unsigned columns,
+                           bool begins) {
     constexpr unsigned ITEMS = narrow_tile<T>::VECTOR, SIZE = sizeof(T);
 #pragma unroll 1
     for (unsigned k = threadIdx.x; k < 2 * columns; k += TILES_BLOCK) {
         const bool tail = k >= columns;
         const auto column = tile.columns[tail ? k - columns : k];
-        unsigned first = 0, items = begins ? column.before : 0;
+        const unsigned before = column.before;
+        const unsigned slot = column.slot - tile.word_of_row(before, 0); // of row 0
+        unsigned first = 0, items = begins ? before : 0;
         if (tail) {
-            const unsigned left = static_cast<unsigned>(rows) - column.before;
-            const bool here = rows >= column.before && left < tile.plan.slots * ITEMS;
-            first = column.before + left / ITEMS * ITEMS;
+            const unsigned left = static_cast<unsigned>(rows) - before;
+            const bool here = rows >= before && left < tile.plan.slots * ITEMS;
+            first = before + left / ITEMS * ITEMS;
             items = here ? left % ITEMS : 0;
         }
-        T *at = reinterpret_cast<T *>(column.begin()) + first;
+        T *at = reinterpret_cast<T *>(to + column.vector) + first - before;
         if (items >= ITEMS) // a sector has two vectors
             store_vector(reinterpret_cast<uint4 *>(at + items % ITEMS),
-                         tile.gather(items % ITEMS, column.slot));
+                         tile.gather_row(items % ITEMS, slot));
         if (items % ITEMS)
-            store_pieces(at, tile.gather(first, column.slot), items % ITEMS * SIZE, !tail);
+            store_pieces(at, tile.gather_row(first, slot), items % ITEMS * SIZE, !tail);
     }
 }
 
@@ -230,14 +291,14 @@ __device__ void store_run(const narrow_tile<T> &tile, T *to, unsigned columns, b
 #pragma unroll 1
     for (unsigned item = before + threadIdx.x * ITEMS; item < all; item += TILES_BLOCK * ITEMS) {
         const unsigned column = __umulhi(item, tile.plan.store_magic);
-        const uint4 found = tile.gather(item - column * rows, tile.slots[column]);
+        const uint4 found = tile.gather_row(item - column * rows, tile.slots[column]);
         if (ends && item + ITEMS > all)
             store_pieces(to + item, found, (all - item) * SIZE, false);
         else
             store_vector(reinterpret_cast<uint4 *>(to + item), found);
     }
     if (begins && threadIdx.x == 0)
-        store_pieces(to, tile.gather(0, tile.slots[0]), before * SIZE, true);
+        store_pieces(to, tile.gather(tile.slots[0], 0), before * SIZE, true);
 }
 
 template <class T>
@@ -250,15 +311,16 @@ __device__ void move_narrow_tile(const T *in, T *out, const transpose_plan &plan
     const uint64 rows = plan.rows - row;
     // The last tile needs fewer, up to those of the vector that begins in its last row.
     const unsigned units = least((rows + 20 / sizeof(T) + 2) / 4, plan.tile_height / 4);
-    const unsigned all = (columns + plan.span - 1) / plan.span * units;
-    const uint64 base = reinterpret_cast<uint64>(in + corner.in + left);
+    const unsigned all = __umulhi(columns + plan.span - 1, plan.wrap_magic) * units;
+    const uint64 base = reinterpret_cast<uint64>(in + corner.in + left * plan.item_step);
     copy_units(tile, narrow_rows<T>{plan, base, row}, units, all, in);
 
     const transpose_axis *run_axes = plan.axes + plan.grid_axes + plan.load_axes;
     T *to = out + corner.out + row;
+    auto *vectors = reinterpret_cast<uint4 *>(reinterpret_cast<uint64>(out) & ~15ull);
 #pragma unroll 1
     for (unsigned k = threadIdx.x; k < columns; k += TILES_BLOCK) {
-        const unsigned span = k / plan.span;
+        const unsigned span = __umulhi(k, plan.wrap_magic);
         const unsigned slot = span * units * 512 + (k - span * plan.span) * 4;
         if (plan.whole) {
             tile.slots[k] = slot;
@@ -268,19 +330,24 @@ __device__ void move_narrow_tile(const T *in, T *out, const transpose_plan &plan
             reinterpret_cast<uint64>(to + offset_along<false>(run_axes, plan.run_axes, left + k));
         const unsigned before =
             ((0 - static_cast<unsigned>(first)) & (plan.align - 1)) / unsigned(sizeof(T));
-        tile.columns[k] = {first + before * sizeof(T), before, slot};
+        const uint64 bytes = first + before * sizeof(T) - reinterpret_cast<uint64>(vectors);
+        tile.columns[k] = {static_cast<unsigned>(bytes / 16), tile.word_of_row(before, slot),
+                           before * (8 * unsigned(sizeof(T))), before};
     }
     wait_for_copies();
     __syncwarp();
-    turn_units(tile, all);
+    if (plan.item_step > 1)
+        turn_gaps(tile, all);
+    else
+        turn_units(tile, all);
     __syncthreads();
     if (plan.whole) {
         store_run(tile, to + left * plan.rows, columns, left == 0, left + columns == plan.columns);
         return;
     }
-    store_columns(tile, rows, columns);
+    store_columns(tile, vectors, rows, columns);
     if (!row || rows < plan.tile_rows + plan.align / sizeof(T))
-        store_ends(tile, rows, columns, !row);
+        store_ends(tile, vectors, rows, columns, !row);
 }
 
 } // namespace transpose
