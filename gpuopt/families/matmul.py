@@ -14,7 +14,7 @@ from gpuopt.arrays.dtypes import is_bfloat16, name_of
 from gpuopt.arrays.inout import FLOATS, Problem, check_out, is_run, takes_result
 from gpuopt.arrays.libraries import View, check_device, quick_view
 from gpuopt.families import device_calls, engines
-from gpuopt.families.device_axes import strides_of
+from gpuopt.families.device_axes import broadcast_strides, compact, strides_of
 from gpuopt.families.plans import kernel_plan, run, weak_numbers
 from gpuopt.util.float_state import in_default_float_state
 from gpuopt.util.literals import DeviceName, MatmulRung
@@ -209,11 +209,25 @@ def _numpy_product(a: np.ndarray, b: np.ndarray, dtype: np.dtype) -> np.ndarray:
         return np.matmul(a, b)
 
 
+def _whole_stacks(views: dict[str, View]) -> dict[str, View]:
+    """Return two operands, repeated on their device where their stack has too many axes."""
+    a, b = views.values()
+    _result_shape(a.shape, b.shape)  # raises NumPy's errors
+    if _numbers(a.shape, _in_items(a), b.shape, _in_items(b)) is not None:
+        return views
+    whole, stack = {}, inout.broadcast(a.shape[:-2], b.shape[:-2])
+    for name, view in views.items():
+        shape = (*(stack or ()), *view.shape[-2:])
+        whole[name] = compact(view.replace(shape=shape, strides=broadcast_strides(view, shape)))
+    return whole
+
+
 def _matmul(a: Any, b: Any, variant: Any, out: Any, device: Any) -> Any:
     """Multiply anything: lists, subclasses, arrays on a device, other layouts."""
     views = device_calls.inputs(device, a=a, b=b)
     if views:
         device_calls.alike(views)
+        views = _whole_stacks(views)
         call = device_calls.described(matmul_problem, views)
         return device_calls.run(call, views, variant, None, out)
     problem = matmul_problem(a, b)

@@ -166,7 +166,7 @@ def _saxpy_of(x: np.ndarray, y: np.ndarray) -> Problem:
     """Describe a * x + y on a device for a Python number; nothing is converted."""
     if name_of(x.dtype) not in _SCALED:
         raise TypeError(f"x, y: dtype {x.dtype} is not supported; use {', '.join(_SCALED)}")
-    return saxpy_problem(0.0, x, y)
+    return _vector_problem("saxpy", 0.0, x, y, x.dtype)
 
 
 def _saxpy_by(x: np.ndarray, y: np.ndarray, a: object) -> Problem:

@@ -45,6 +45,17 @@ def shapes_of(rng, axes, most):
     )
 
 
+@pytest.mark.parametrize("device", kinds()[1:])
+def test_a_device_repeats_stacks_of_too_many_axes(device, rng):
+    """Seven axes that do not merge; ten are more than a copy on a device takes."""
+    a = rng.random((2, 1, 3, 1, 2, 1, 2, 3, 4), dtype=np.float32)
+    b = rng.random((1, 2, 1, 2, 1, 3, 1, 4, 5), dtype=np.float32)
+    there = [gpuopt.asarray(each, device) for each in (a, b)]
+    check(gpuopt.matmul(*there).get(), a, b)
+    with pytest.raises(ValueError, match="has 10 axes that cannot be merged"):
+        gpuopt.matmul(*(gpuopt.empty((*axes * 5, 1, 1), "f4", device) for axes in ((2, 1), (1, 2))))
+
+
 @needs_sim
 @pytest.mark.parametrize("variant", [None, 11, 12, 13])
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -10,6 +10,7 @@ from conftest import KINDS, blocks_of, device_rungs, kinds, on, strided
 import gpuopt
 from gpuopt import _core
 from gpuopt.arrays import device_array
+from gpuopt.arrays.dtypes import by_name
 from gpuopt.families import cases, registry, vector_passes, vectors
 
 SIZES = [1, 2, 31, 33, 512, 513, 1000, 1024, 4096, 70_001]
@@ -462,6 +463,26 @@ def test_bfloat16_and_numbers_have_numpys_dtype(device):
             assert got.dtype == want.dtype and np.array_equal(got, want), value
     got, want = gpuopt.saxpy(2.5, x, x, device=device), np.add(2.5 * x, x)
     assert got.dtype == want.dtype and np.array_equal(got, want)
+
+
+@pytest.mark.parametrize("device", kinds()[1:])
+@pytest.mark.parametrize("name", vectors._ADDED)
+def test_calls_without_a_plan_read_no_element_of_a_device_on_the_host(device, name, rng):
+    dtype = by_name(name)
+    if dtype.fields:
+        pytest.skip("NumPy does not add bfloat16 without ml_dtypes")
+    x, y = (np.round(rng.random((3, 40)) * 9).astype(dtype) for _ in range(2))
+    views = [gpuopt.asarray(each, device) for each in (x, y)]
+    rest = (None, None, None, None)
+    assert np.array_equal(vectors._add(*views, *rest).get(), x + y)
+    if name in vectors._SCALED:
+        found = vectors._saxpy(2, *views, *rest)
+        assert found.dtype == dtype and np.array_equal(found.get(), (2 * x + y).astype(dtype))
+        with pytest.raises(TypeError, match="out: is on the host"):
+            gpuopt.saxpy(2.5, *views, out=y)
+    else:
+        with pytest.raises(TypeError, match="is not supported; use float16"):
+            gpuopt.saxpy(2.5, *views)
 
 
 def test_scalars_of_numpy_and_bfloat16_have_plans(rng):
