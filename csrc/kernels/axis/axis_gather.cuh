@@ -15,9 +15,8 @@ __device__ inline unsigned periods(const work &w, unsigned index) {
 
 // This thread's elements of SIDE results: every apart-th of `n`, `part` being its first; `first` is
 // the index of the chunk's first element.
-template <unsigned SIDE, unsigned AT_ONCE, bool FLAT, class Op, class Offset = int64, class In,
-          class One>
-__device__ void add_gathered(const One &op, typename Op::Acc (&values)[SIDE],
+template <unsigned SIDE, unsigned AT_ONCE, bool FLAT, class Op, class In>
+__device__ void add_gathered(const Op &op, typename Op::Acc (&values)[SIDE],
                              const In *const (&from)[SIDE], const work &w, uint64 first,
                              unsigned part, unsigned apart, unsigned n) {
     lanes<Op, In, 1> mine[SIDE];
@@ -27,14 +26,14 @@ __device__ void add_gathered(const One &op, typename Op::Acc (&values)[SIDE],
     const In absent = op.neutral();
     int left = int(n) - int(part);
     uint64 next = first + part;
-    const Offset step = Offset(apart) * Offset(w.stride);
-    Offset at = Offset(next) * Offset(w.stride);
+    const int64 step = int64(apart) * w.stride;
+    int64 at = int64(next) * w.stride;
 #pragma unroll 1
     for (uint32_t position = 0; left > 0; position += AT_ONCE) {
-        Offset offset[AT_ONCE];
+        int64 offset[AT_ONCE];
 #pragma unroll
         for (unsigned k = 0; k < AT_ONCE; k++)
-            offset[k] = at + Offset(k) * step;
+            offset[k] = at + k * step;
         if (!FLAT && w.period)
 #pragma unroll
             for (unsigned k = 0; k < AT_ONCE; k++)
@@ -48,10 +47,10 @@ __device__ void add_gathered(const One &op, typename Op::Acc (&values)[SIDE],
                 if (int(k * apart) < left)
                     loaded[i][k].items[0] = from[i][offset[k]];
             }
-        op.by_kind([&](const auto &of_kind) {
+        op.by_kind([&](const auto &one) {
 #pragma unroll
             for (unsigned i = 0; i < SIDE; i++)
-                mine[i].add(of_kind, loaded[i], position, apart, unsigned(left));
+                mine[i].add(one, loaded[i], position, apart, unsigned(left));
         });
         next += AT_ONCE * apart;
         at += AT_ONCE * step;
@@ -94,7 +93,7 @@ __device__ void gather(const Op &op, const In *in, void *out, const work &w) {
         from[i] = FLAT && i ? from[0] + i * BLOCK : in + offset_of_result(w, r < results ? r : 0);
     }
     Acc values[SIDE];
-    add_gathered<SIDE, SIDE == 1 ? 8 : 4, FLAT, Op>(op, values, from, w, first, part, parts, n);
+    add_gathered<SIDE, SIDE == 1 ? 8 : 4, FLAT>(op, values, from, w, first, part, parts, n);
     if (FLAT && !w.partials &&
         storing<Op>::template store_all<BLOCK>(op, w, out, begin, values, int(before - mine)))
         return;

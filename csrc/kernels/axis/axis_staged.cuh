@@ -2,7 +2,9 @@
 // through shared memory, and for rows of one element. Contains no kernel.
 #pragma once
 
-#include "axis_gather.cuh"
+#include "axis_lanes.cuh"
+#include "axis_results.cuh"
+#include "axis_trees.cuh"
 
 namespace axis {
 
@@ -69,6 +71,31 @@ __device__ typename Op::Acc add_row(const One &op, unsigned at, int left, unsign
     return mine.folded(op, {first, 1});
 }
 
+// Elements in shared memory, without branches: rows are short. The operation is that of a kind.
+template <class Op, class In, class One>
+__device__ typename Op::Acc add_staged(const One &op, const In *at, unsigned step, int left,
+                                       unsigned apart, positions here) {
+    constexpr unsigned AT_ONCE = 4;
+    lanes<Op, In, 1> mine(op);
+    const In absent = op.neutral();
+    if (left <= 0)
+        return op.identity();
+#pragma unroll 1
+    for (uint32_t position = 0; left > 0; position += AT_ONCE) {
+        alone<In> loaded[AT_ONCE];
+#pragma unroll
+        for (unsigned k = 0; k < AT_ONCE; k++) {
+            const bool there = k * apart < unsigned(left);
+            const In item = at[there ? k * step : 0];
+            loaded[k].items[0] = there || One::REPEATS || has_index<Op> ? item : absent;
+        }
+        mine.add(op, loaded, position, apart, unsigned(left));
+        at += AT_ONCE * step;
+        left -= int(AT_ONCE * apart);
+    }
+    return mine.whole(op, mine.part(0), here);
+}
+
 // `wide` contiguous slabs of reduced x inner elements pass through shared memory: the loads are 16
 // bytes wide and coalesced, however short a row is. Then `group` lanes reduce one result.
 template <class Op, class In>
@@ -100,10 +127,9 @@ __device__ void staged(const Op &op, const In *in, void *out, const work &w) {
                             add_row<Op, In>(one, at + before, int(reduced - before), group, before);
                         return;
                     }
-                Acc values[1];
-                const In *const from[1] = {shared_memory<In>() + at};
-                add_gathered<1, 4, true, Op, int>(one, values, from, w, 0, lane, group, reduced);
-                value = values[0];
+                value =
+                    add_staged<Op, In>(one, shared_memory<In>() + at + lane * inner, group * inner,
+                                       int(reduced - lane), group, {lane, group});
             });
         }
         value = group_value(op, value, group);
