@@ -68,7 +68,7 @@ def conflicts_of(counted):
 
 def test_stencils_of_wide_windows(rng):
     """Packs of 16 bytes on both sides, but at the ends; shared sums hardly grow with the radius."""
-    a = rng.random(1 << 16, np.float32)
+    a = rng.random(1 << 19, np.float32)  # more tiles than the few of which threads have 5 outputs
     packs = a.size / 128  # of a warp
     narrow, wide, widest = (
         counted(gpuopt.stencil1d, a, radius, variant=5) for radius in (16, 64, 512)
@@ -82,7 +82,7 @@ def test_stencils_of_wide_windows(rng):
 
 def test_stencils_of_other_windows(rng):
     """Through tiles as well: one request for 16 bytes, no bank conflicts, half the instructions."""
-    a = rng.random(1 << 16, np.float32)
+    a = rng.random(1 << 19, np.float32)  # more tiles than the few of which threads have 5 outputs
     packs = a.size / 128  # of a warp
     for call, instructions in (
         ({"radius": 6}, 0.65),
