@@ -327,6 +327,14 @@ def _told(error: Exception) -> str:
     return text if argument else f"{kind}{text} (--traceback shows where)"
 
 
+def _give_up_unwritable_output() -> None:
+    """Send text that cannot be written to the null device: Python tries again at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main() -> int:
     """Run a command; print an error in one line, or as a traceback with --traceback."""
     _open_streams()
@@ -339,11 +347,12 @@ def main() -> int:
         sys.stdout.flush()
         return status
     except BrokenPipeError:  # the reader of the pipe has closed it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_unwritable_output()
         return 0
     except KeyboardInterrupt:
         return 130
     except Exception as error:
+        _give_up_unwritable_output()
         if arguments.traceback:
             traceback.print_exc()
             return 1

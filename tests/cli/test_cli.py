@@ -145,6 +145,27 @@ def test_unwritable_output_is_one_line_of_error():
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_an_error_after_text_that_cannot_be_written_keeps_its_status():
+    """Python would end with 120, as it fails to write the text once more."""
+    code = """
+import sys, types
+from gpuopt.cli import main
+def run(_):
+    print("text")
+    raise ValueError("x: is wrong")
+arguments = types.SimpleNamespace(run=run, traceback=False)
+main._parser = lambda: types.SimpleNamespace(parse_args=lambda: arguments)
+sys.exit(main.main())
+"""
+    buffered = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, env=buffered
+        )
+    assert (done.returncode, done.stderr) == (1, b"gpuopt: x: is wrong\n")
+
+
 def test_unwritable_files_are_refused_before_measuring(tmp_path):
     picture = tmp_path / "tree.svg"
     picture.mkdir()
