@@ -229,7 +229,7 @@ __device__ void move_unaligned_tile(const T *in, T *out, const transpose_plan &p
 template <class T>
 __device__ void transpose_vector(const T *in, T *out, const transpose_plan &plan) {
     if (plan.shape == TRANSPOSE_PACKED) {
-        move_packed_tiles(in, out, plan);
+        move_packed_tile(in, out, plan);
         return;
     }
     if (plan.shape == TRANSPOSE_ROWS) {

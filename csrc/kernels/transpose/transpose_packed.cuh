@@ -1,8 +1,8 @@
 // transpose_packed.cuh: the transpose of any axes by tiles that are runs of memory on both sides,
 // of any axes and chunks of axes; ops_transpose_packed.c chooses them. Memory is read and written
 // in vectors where possible; in between, elements lie in words, from which a thread gathers a
-// vector of the output. A block keeps tables with the offsets of a tile's runs and, if necessary,
-// of its elements, for all its tiles. Knows no rung.
+// vector of the output. A block keeps tables with the offsets of its tile's runs and, if necessary,
+// of its elements. Knows no rung.
 #pragma once
 
 #include "transpose_loads.cuh"
@@ -95,30 +95,29 @@ struct packed_tables {
     unsigned short *items;
     char *tile;
 
-    template <unsigned Items> __device__ static packed_tables filled(const transpose_plan &plan) {
-        packed_tables t;
-        t.part = shared_memory<packed_tile>();
-        t.from = reinterpret_cast<uint64 *>(t.part + 1);
-        t.to = t.from + plan.load_runs_most;
-        t.base = reinterpret_cast<unsigned *>(t.to + plan.runs_most);
-        t.slot = t.base + plan.load_runs_most;
-        t.items = reinterpret_cast<unsigned short *>(t.slot + plan.runs_most);
-        t.tile = shared_memory<char>() + plan.table_bytes;
+    __device__ explicit packed_tables(const transpose_plan &plan)
+        : part(shared_memory<packed_tile>()), from(reinterpret_cast<uint64 *>(part + 1)),
+          to(from + plan.load_runs_most), base(reinterpret_cast<unsigned *>(to + plan.runs_most)),
+          slot(base + plan.load_runs_most),
+          items(reinterpret_cast<unsigned short *>(slot + plan.runs_most)),
+          tile(shared_memory<char>() + plan.table_bytes) {}
 
-        const transpose_axis *load_axes = plan.axes + plan.grid_axes;
-        const transpose_axis *run_axes = load_axes + plan.load_axes;
-        const transpose_axis *item_axes = run_axes + plan.run_axes;
+    template <unsigned Items> __device__ void fill_load(const transpose_plan &plan) const {
 #pragma unroll 1
         for (unsigned k = threadIdx.x; k < plan.load_runs_most; k += blockDim.x) {
-            const steps run(load_axes, plan.load_axes, k, Items);
-            t.from[k] = run.in;
-            t.base[k] = static_cast<unsigned>(run.out) + run.pads * plan.run_pad;
+            const steps run(plan.axes + plan.grid_axes, plan.load_axes, k, Items);
+            from[k] = run.in;
+            base[k] = static_cast<unsigned>(run.out) + run.pads * plan.run_pad;
         }
+    }
+    template <unsigned Items> __device__ void fill_store(const transpose_plan &plan) const {
+        const transpose_axis *run_axes = plan.axes + plan.grid_axes + plan.load_axes;
+        const transpose_axis *item_axes = run_axes + plan.run_axes;
 #pragma unroll 1
         for (unsigned k = threadIdx.x; k < plan.runs_most; k += blockDim.x) {
             const steps run(run_axes, plan.run_axes, k, Items);
-            t.slot[k] = static_cast<unsigned>(run.in);
-            t.to[k] = run.out;
+            slot[k] = static_cast<unsigned>(run.in);
+            to[k] = run.out;
         }
 #pragma unroll 1
         for (unsigned k = threadIdx.x; k < plan.segments + plan.period; k += blockDim.x) {
@@ -126,11 +125,10 @@ struct packed_tables {
             const steps item(item_axes, plan.item_axes, number, Items);
             const auto offset = static_cast<unsigned short>(item.in + item.pads * plan.pad);
             if (plan.period)
-                t.put_pairs(k, plan.period, offset);
+                put_pairs(k, plan.period, offset);
             else
-                t.items[k] = offset;
+                items[k] = offset;
         }
-        return t;
     }
 
     // The pairs of a period: word k has the offsets of elements k and k + 1. Each row repeats the
@@ -244,7 +242,6 @@ __device__ void load_packed_async(const T *in, const transpose_plan &plan,
                         copy_async<Around>(item, from + j);
                 }
     }
-    wait_for_copies();
 }
 
 // Loads the input into the tile, 16 bytes of a run at a time.
@@ -465,40 +462,40 @@ __device__ void store_packed(T *out, const transpose_plan &plan, const packed_ta
 }
 
 template <class T>
-__device__ void move_packed_tiles(const T *in, T *out, const transpose_plan &plan) {
+__device__ void move_packed_tile(const T *in, T *out, const transpose_plan &plan) {
     constexpr unsigned ITEMS = vec<T>::ITEMS;
-    const auto tables = packed_tables::filled<ITEMS>(plan);
-    for (unsigned index = blockIdx.x; index < plan.tiles; index += gridDim.x) {
-        __syncthreads(); // the previous tile is stored
-        if (threadIdx.x == 0)
-            *tables.part = packed_tile(plan, index);
-        __syncthreads(); // and the shared data are ready
-        const packed_tile &part = *tables.part;
-        unsigned shift = 0; // offset of the tile within a vector
-        if (plan.loads == TRANSPOSE_LOADS_VECTORS) {
-            load_packed<TRANSPOSE_LOADS_VECTORS>(in, plan, tables, part);
-        } else if (plan.loads == TRANSPOSE_LOADS_AROUND) {
-            load_packed<TRANSPOSE_LOADS_AROUND>(in, plan, tables, part);
-            shift = static_cast<unsigned>(reinterpret_cast<uint64>(in + part.in)) % 16;
-        } else {
-            load_packed<TRANSPOSE_LOADS_CUT>(in, plan, tables, part);
-        }
-        __syncthreads();
-        if (plan.period)
-            store_packed<ITEMS_OF_PERIOD>(out, plan, tables, part, shift);
-        else if (plan.in_segments && plan.segments_whole)
-            store_packed<ITEMS_IN_WHOLE_SEGMENTS>(out, plan, tables, part, shift);
-        else if (plan.in_segments)
-            store_packed<ITEMS_IN_SEGMENTS>(out, plan, tables, part, shift);
-        else if (ITEMS > 2 && plan.item_extent == 2)
-            store_packed<2>(out, plan, tables, part, shift);
-        else if (ITEMS > 3 && plan.item_extent == 3)
-            store_packed<3>(out, plan, tables, part, shift);
-        else if (ITEMS > 4 && plan.item_extent == 4)
-            store_packed<4>(out, plan, tables, part, shift);
-        else if (ITEMS > 8)
-            store_packed<8>(out, plan, tables, part, shift);
+    const packed_tables tables(plan);
+    if (threadIdx.x == blockDim.x - 1) // which has least of the tables
+        *tables.part = packed_tile(plan, blockIdx.x);
+    tables.fill_load<ITEMS>(plan);
+    __syncthreads();
+    const packed_tile &part = *tables.part;
+    unsigned shift = 0; // offset of the tile within a vector
+    if (plan.loads == TRANSPOSE_LOADS_VECTORS) {
+        load_packed<TRANSPOSE_LOADS_VECTORS>(in, plan, tables, part);
+    } else if (plan.loads == TRANSPOSE_LOADS_AROUND) {
+        load_packed<TRANSPOSE_LOADS_AROUND>(in, plan, tables, part);
+        shift = static_cast<unsigned>(reinterpret_cast<uint64>(in + part.in)) % 16;
+    } else {
+        load_packed<TRANSPOSE_LOADS_CUT>(in, plan, tables, part);
     }
+    tables.fill_store<ITEMS>(plan); // while the copies are on their way
+    wait_for_copies();
+    __syncthreads();
+    if (plan.period)
+        store_packed<ITEMS_OF_PERIOD>(out, plan, tables, part, shift);
+    else if (plan.in_segments && plan.segments_whole)
+        store_packed<ITEMS_IN_WHOLE_SEGMENTS>(out, plan, tables, part, shift);
+    else if (plan.in_segments)
+        store_packed<ITEMS_IN_SEGMENTS>(out, plan, tables, part, shift);
+    else if (ITEMS > 2 && plan.item_extent == 2)
+        store_packed<2>(out, plan, tables, part, shift);
+    else if (ITEMS > 3 && plan.item_extent == 3)
+        store_packed<3>(out, plan, tables, part, shift);
+    else if (ITEMS > 4 && plan.item_extent == 4)
+        store_packed<4>(out, plan, tables, part, shift);
+    else if (ITEMS > 8)
+        store_packed<8>(out, plan, tables, part, shift);
 }
 
 } // namespace transpose
