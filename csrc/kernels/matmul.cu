@@ -359,7 +359,7 @@ __device__ void matmul_13(const T *a, const T *b, T *c, sum_of<T> *partials, uns
             multiply_quads<1>(a, b, c, partials, plan);
     } else if (mode == MATMUL_COLUMNS)
         plan.n == 1 ? multiply_columns<1>(a, b, c, partials, plan)
-                    : multiply_columns<MATMUL_QUAD>(a, b, c, partials, plan);
+                    : multiply_columns<MATMUL_COLUMNS_OF(sizeof(T))>(a, b, c, partials, plan);
     else if (mode == MATMUL_ROWS)
         plan.axis_count ? multiply_rows<true>(a, b, c, plan) : multiply_rows<false>(a, b, c, plan);
     else if (mode == MATMUL_OUTER)

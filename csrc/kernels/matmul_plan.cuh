@@ -18,6 +18,10 @@ enum matmul_mode {
 };
 /* MATMUL_QUADS: rows and columns of a group of threads. */
 enum { MATMUL_QUAD = 4 };
+/* MATMUL_COLUMNS: columns of a block, where there are several, their steps of k in shared memory,
+ * and elements between the sums of two columns. */
+#define MATMUL_COLUMNS_OF(item_bytes) ((item_bytes) == 2 ? 4 : 8)
+enum { MATMUL_COLUMNS_STEPS = 256, MATMUL_COLUMNS_PADDING = 4 };
 /* MATMUL_ROWS: rows of a thread. */
 enum { MATMUL_ROWS_OF_THREAD = 8 };
 /* MATMUL_OUTER: steps of k at most, and a block's tile. */
@@ -48,7 +52,7 @@ struct matmul_plan {
     uint32_t slices;        /* of k; more than one: their sums go to the partial sums */
     uint32_t is_swapped;
     uint32_t down_bits, across_bits; /* logarithms of a tile's patches */
-    uint32_t team_bits;              /* of its teams */
+    uint32_t team_bits;              /* of its teams, or of the teams of a block of columns */
     uint32_t run_bits;               /* logarithm of the adjacent steps of k that a warp loads */
     uint32_t lane_bits, join_bits; /* of a dot product's threads, of the groups that join slices */
     uint32_t a_along_k, b_along_k; /* the axis along which threads load */

@@ -288,35 +288,54 @@ static double tail_of(const struct machine *machine, double blocks) {
     return (full + (rest > 0 ? greater(rest, least) : 0)) / blocks;
 }
 
-/* One column of b or a few, and rows of a that are adjacent. `aim`: blocks of a multiprocessor, for
- * slices. */
+/* Few columns of b, and rows of a that are adjacent. `teams`: of a block, a power of two; `aim`:
+ * blocks of a multiprocessor, for slices. */
 static void try_columns(const struct machine *machine, const struct matmul_plan *given,
-                        uint64_t named, double aim, struct matmul_way *best) {
+                        unsigned teams, uint64_t named, double aim, struct matmul_way *best) {
+    enum { COLUMNS_MOST = 32 };
     struct matmul_way way = {.rung = MATMUL_DOTS_RUNG,
                              .mode = MATMUL_COLUMNS,
                              .threads = MATMUL_THREADS,
                              .plan = given->n <= given->m ? *given : ops_matmul_swapped(given)};
     struct matmul_plan *plan = &way.plan;
-    const uint64_t rows = WARP * (VECTOR / machine->item), warps = MATMUL_THREADS / WARP;
-    if (!plan->n || plan->n > (plan->m < rows ? 1 : MATMUL_QUAD) || plan->a_row != 1)
+    const uint64_t rows = WARP * (VECTOR / machine->item),
+                   members = MATMUL_THREADS / WARP / teams, /* warps of a team */
+        columns = plan->n == 1 ? 1 : MATMUL_COLUMNS_OF(machine->item);
+    if (!plan->n || plan->n > (plan->m < rows ? 1 : COLUMNS_MOST) || plan->a_row != 1 ||
+        (plan->n == 1 && teams > 1))
         return;
-    plan->tiles = ceil_div(plan->m, rows);
+    plan->across = ceil_div(plan->n, columns);
+    plan->tiles = ceil_div(plan->m, rows * teams) * plan->across;
+    plan->team_bits = bits_of(teams);
     plan->lane_bits = plan->m < WARP ? bits_of((unsigned)(2 * plan->m - 1)) : bits_of(WARP);
-    const double tiles = (double)plan->tiles * (double)ops_matmul_products(plan);
-    const uint64_t wanted = named ? named : (uint64_t)(aim * machine->multiprocessors / tiles);
+    const double blocks = (double)plan->tiles * (double)ops_matmul_products(plan);
+    const uint64_t wanted = named ? named : (uint64_t)(aim * machine->multiprocessors / blocks);
     ops_matmul_cut(
-        plan, named ? named : least(wanted, ceil_div(plan->k, ops_fixed(matmul, steps) * warps)),
-        warps);
+        plan, named ? named : least(wanted, ceil_div(plan->k, ops_fixed(matmul, steps) * members)),
+        members);
     way.blocks = plan->tiles * plan->slices * ops_matmul_products(plan);
-    way.shared_bytes = (unsigned)(warps * rows * machine->sum);
-    const bool vectors =
-        plan->n == 1 && distance(plan->a_k) % (VECTOR / machine->item) == 0 && plan->m >= rows;
-    const double loads = (double)plan->chunk / (double)(ops_fixed(matmul, steps) * warps) *
-                         (vectors || plan->m <= WARP ? 1 : 2);
-    const double waits = rounds_of(machine, (double)way.blocks, resident_of(machine)) *
-                         (ops_fixed(matmul, dot_start) + loads * ops_fixed(matmul, load_cycles));
-    way.cost = greater(waits, memory_cost(machine, plan) * tail_of(machine, (double)way.blocks)) +
-               join_cost(machine, plan);
+    const uint64_t sums = MATMUL_THREADS / WARP * least(plan->n, columns) *
+                          (rows + MATMUL_COLUMNS_PADDING) * machine->sum,
+                   staged = plan->n == 1 ? 0 : MATMUL_COLUMNS_STEPS * columns * machine->item;
+    way.shared_bytes = (unsigned)most(sums, staged);
+    const double count = (double)way.blocks, chunk = (double)plan->chunk;
+    double busy = 0, start = ops_fixed(matmul, dot_start), memory = memory_cost(machine, plan),
+           loads = chunk / (double)(ops_fixed(matmul, steps) * members);
+    if (plan->n > 1) {
+        start = ops_fixed(matmul, column_start);
+        loads *= 2;
+        memory *= ops_fixed(matmul, column_memory) / 100.0;
+        const double steps = chunk * ops_fixed(matmul, column_cycles) * (machine->sum == 8 ? 2 : 1),
+                     results = (double)(ops_fixed(matmul, column_results) * teams *
+                                        least(plan->n, columns));
+        busy = rounds_of(machine, count, 1) * teams * steps +
+               count / machine->multiprocessors * (ops_fixed(matmul, column_block) + results);
+    } else if (plan->m > WARP && (plan->m < rows || distance(plan->a_k) % (VECTOR / machine->item)))
+        loads *= 2; /* not by vectors */
+    const double waits = rounds_of(machine, count, resident_of(machine)) *
+                         (start + loads * ops_fixed(matmul, load_cycles));
+    way.cost =
+        greater(greater(waits, busy), memory * tail_of(machine, count)) + join_cost(machine, plan);
     if (way.shared_bytes <= machine->shared_most)
         keep_cheaper(best, &way);
 }
@@ -508,14 +527,15 @@ static void try_quads(const struct machine *machine, const struct matmul_plan *g
 
 static void try_all_dots(const struct machine *machine, const struct ops_choice *choice,
                          const struct matmul_plan *plan, struct matmul_way *best) {
-    enum { WARP_BITS = 5, GROUP_BITS = 3 };
+    enum { WARP_BITS = 5, GROUP_BITS = 3, ROWS_MODE = 9 };
     const uint64_t named = ops_tuned(choice, OPS_TUNING_matmul_dot_slices);
     const double resident = resident_of(machine), most = named ? 1 : 2 * resident;
     const uint64_t mode = ops_tuned(choice, OPS_TUNING_matmul_dot_mode);
     /* Blocks of a multiprocessor: up to one round, or two. */
     for (double aim = 1; aim <= most; aim += aim < resident ? 1 : resident) {
-        if (mode <= 1)
-            try_columns(machine, plan, named, aim, best);
+        for (unsigned bits = 0; bits < 4; bits++)
+            if (mode == 0 || mode == (bits ? ROWS_MODE + bits : 1))
+                try_columns(machine, plan, 1u << bits, named, aim, best);
         if (mode == 0 || mode == 3)
             try_dots(machine, plan, 0, named, aim, best);
         if (mode == 0 || mode == 4)
@@ -531,7 +551,7 @@ static void try_all_dots(const struct machine *machine, const struct ops_choice 
     }
     if (mode == 0 || mode == 2)
         try_outer(machine, plan, best);
-    if (mode == 0 || mode == 9)
+    if (mode == 0 || mode == ROWS_MODE)
         try_rows(machine, plan, best);
 }
 

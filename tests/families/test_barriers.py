@@ -258,7 +258,7 @@ OWN_CASES = {
     ("matmul", 13): [
         any_product(3, 5000, 1, 13, 3, DOTS, lane_bits=8),
         *(any_product(9, 5000, n, 13, 3, QUADS, lane_bits=8) for n in (1, 3)),
-        *(any_product(150, 90, n, 13, 2, COLUMNS, a_row=1, a_k=150) for n in (1, 4)),
+        *(any_product(150, 300, n, 13, 2, COLUMNS, a_row=1, a_k=150) for n in (1, 4)),
         any_product(100, 20, 5, 13, 1, ROWS, width=5),
         any_product(100, 20, 150, 13, 4, OUTER, across=2, down_bits=3, lane_bits=5, b_along_k=0),
         any_product(9, 1, 7, 13, 2, JOIN, slices=20, join_bits=3),

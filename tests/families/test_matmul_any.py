@@ -147,12 +147,14 @@ def in_stack(device, rng, dtype, count, m, k, n, turned):
 @pytest.mark.parametrize("device", [kind for kind in kinds() if "cpu" not in str(kind)])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_quads_and_columns_of_any_shape_match_numpy(device, dtype, rng):
-    columns, *_, warps, blocks, _ = DOT_MODES
+    warps, blocks, columns = *DOT_MODES[6:8], (DOT_MODES[0], *DOT_MODES[9:])
     quads = ((4, 64, 4), (1, 513, 1), (33, 63, 1), (2, 700, 9), (7, 1, 5))
-    wide = ((1, 70, 259), (2, 67, 1031), (3, 9, 514), (4, 35, 256))  # b's rows are contiguous
+    # b's rows are contiguous
+    wide = ((1, 70, 259), (2, 67, 1031), (3, 9, 514), (4, 270, 256), (11, 13, 387))
     for (m, k, n), turned in itertools.product(quads + wide, (False, True)):
         bench, views = in_stack(device, rng, dtype, 2, m, k, n, turned)
-        modes = (columns,) if n >= 256 and not turned else (warps, blocks)
+        teams = columns if m > 1 else columns[:1]  # one column has one team
+        modes = teams if n >= 256 and not turned else (warps, blocks)
         for mode, slices in itertools.product(modes, (1, 4)):
             got = bench.run(13, tuning={"dot_mode": mode, "dot_slices": slices})
             check(np.asarray(got).reshape(2, m, n), *views)
@@ -162,7 +164,7 @@ def test_quads_and_columns_of_any_shape_match_numpy(device, dtype, rng):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rows_of_few_steps_match_numpy(device, dtype, rng):
     """Cover few columns, few rows, columns of several tiles, and products shorter than a thread."""
-    rows = DOT_MODES[-1]
+    rows = DOT_MODES[8]
     shapes = ((1, 300, 1, 5), (1, 2100, 7, 1), (1, 3, 6, 700), (1, 9, 33, 257), (5, 2, 3, 4),
               (300, 1, 2, 3), (3, 70, 5, 31), (1, 1, 1, 1))  # fmt: skip
     for shape, turned in itertools.product(shapes, (False, True)):

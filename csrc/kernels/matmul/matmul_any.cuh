@@ -249,86 +249,135 @@ __device__ void multiply_quads(const T *a, const T *b, T *c, sum_of<T> *partials
 }
 
 // --- columns: one column of b, or a few that share their loads, and rows of a that are adjacent in
-// memory. A thread has WIDE rows, or one where there are few; groups of 2^lane_bits lanes divide k.
+// memory. A block's 2^team_bits teams of warps have different rows, one team for one column; a lane
+// has WIDE, or one where there are few. A team's warps, or groups of 2^lane_bits lanes, divide k.
 
 // Adds steps `at`, `at + by` and so on of k to a thread's rows, whose places are `rows`, as long as
-// all of a group of steps exist, or also the last ones. Columns beyond the last repeat it.
-template <bool Whole, unsigned Steps, unsigned Items, unsigned Columns, class T>
+// all of a group of steps exist, or also the last ones. Several columns are in shared memory.
+template <bool Whole, unsigned Steps, unsigned Items, unsigned Columns, class Index, class T>
 __device__ void add_columns(sum_of<T> *sums, const T *x, const T *y, const matmul_plan &plan,
-                            uint64 &at, uint64 count, unsigned by, const unsigned *rows) {
-    const unsigned last = static_cast<unsigned>(plan.n) - 1;
+                            Index &at, Index count, unsigned by, const unsigned *rows) {
+    constexpr unsigned Bytes = Columns * sizeof(T);
+    struct __align__(Bytes < 16 ? Bytes : 16) step_items {
+        T of[Columns];
+    };
+    if constexpr (Columns > 1)
+        x += at * plan.a_k;
 #pragma unroll 1
     for (; at + (Whole ? (Steps - 1) * by : 0) < count; at += Steps * by) {
-        T left[Steps][Items], right[Steps][Columns];
+        T left[Steps][Items], right[Steps];
 #pragma unroll
         for (unsigned i = 0; i < Steps; i++) {
-            const uint64 k = at + i * by;
-            const T *from = x + k * plan.a_k, *with = y + k * plan.b_k;
-#pragma unroll
-            for (unsigned j = 0; j < Columns; j++) {
-                const T *one = with + min(j, last) * plan.b_column;
-                right[i][j] = Whole ? *one : load_if(k < count, one);
-            }
+            const Index k = at + i * by;
+            const T *from = Columns == 1 ? x + k * plan.a_k : x;
+            if constexpr (Columns == 1)
+                right[i] = Whole ? y[k * plan.b_k] : load_if(k < count, y + k * plan.b_k);
+            else
+                x += by * plan.a_k;
 #pragma unroll
             for (unsigned w = 0; w < Items; w++)
                 left[i][w] = Whole ? from[rows[w]] : load_if(k < count, from + rows[w]);
         }
 #pragma unroll
         for (unsigned i = 0; i < Steps; i++)
+            // No product of 0 and infinity. Where several columns share loads, the branch keeps
+            // ptxas from putting some of them behind products that wait for others.
+            if (const Index k = at + i * by; (Whole && Columns == 1) || k < count) {
+                step_items with;
+                if constexpr (Columns == 1)
+                    with.of[0] = right[i];
+                else
+                    with = reinterpret_cast<const step_items *>(y)[k];
 #pragma unroll
-            for (unsigned w = 0; w < Items; w++)
+                for (unsigned w = 0; w < Items; w++)
 #pragma unroll
-                for (unsigned j = 0; j < Columns; j++)
-                    if (Whole || at + i * by < count) // no product of 0 and infinity
-                        sums[w * Columns + j] += widened(left[i][w]) * widened(right[i][j]);
+                    for (unsigned j = 0; j < Columns; j++)
+                        sums[w * Columns + j] += widened(left[i][w]) * widened(with.of[j]);
+            }
     }
 }
 
-// Adds up the warps' sums of a block's rows, column by column; `vectors`: a lane's are adjacent.
-template <unsigned Columns, unsigned Wide, class T>
-__device__ void store_columns(const sum_of<T> *sums, bool vectors, T *c, sum_of<T> *partials,
-                              const matmul_plan &plan, const block_part &part, uint64 first) {
-    using S = sum_of<T>;
-    constexpr unsigned Warps = THREADS / 32, Rows = 32 * Wide;
-    S *shared = shared_memory<S>();
-    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const uint64 rows = plan.m - first;
-#pragma unroll
-    for (unsigned j = 0; j < Columns; j++) {
-        if (j >= plan.n)
-            break;
-        if (j)
-            __syncthreads(); // the sums before are read
-#pragma unroll
-        for (unsigned w = 0; w < Wide; w++)
-            shared[warp * Rows + (vectors ? lane * Wide + w : w * 32 + lane)] =
-                sums[w * Columns + j];
-        __syncthreads();
-        for (unsigned row = threadIdx.x; row < Rows && row < rows; row += THREADS) {
-            S sum = shared[row];
-            for (unsigned other = 1; other < Warps; other++)
-                sum += shared[other * Rows + row];
-            store_sum<T>(sum, c, partials, plan, part, first + row, j);
-        }
-    }
-}
+// A team's warps and threads, and a thread's place among them; its first row and column, and how
+// many there are. With several columns there are enough rows: the last tile begins `done` rows
+// earlier.
+template <unsigned Columns, class T> struct columns_place {
+    static constexpr unsigned Rows = 32 * WIDE<T>;
+    unsigned members, threads, own, team, lane, columns, done;
+    uint64 first, column, rows;
 
+    __device__ columns_place(const matmul_plan &plan, unsigned tile)
+        : members(Columns == 1 ? THREADS / 32 : THREADS / 32 >> plan.team_bits),
+          threads(members * 32), own(threadIdx.x % threads), team(threadIdx.x / threads),
+          lane(threadIdx.x % 32) {
+        const unsigned across = Columns == 1 ? 1 : static_cast<unsigned>(plan.across),
+                       down = tile / across;
+        column = uint64(tile - down * across) * Columns;
+        first = ((uint64(down) << plan.team_bits) + team) * Rows;
+        rows = first < plan.m ? plan.m - first : 0;
+        columns = static_cast<unsigned>(min(uint64(plan.n - column), uint64(Columns)));
+        done = Columns > 1 && rows && rows < Rows ? Rows - unsigned(rows) : 0;
+    }
+};
+
+// Adds the products of several columns, whose steps pass through shared memory.
 template <unsigned Columns, class T>
-__device__ void multiply_columns(const T *a, const T *b, T *c, sum_of<T> *partials,
-                                 const matmul_plan &plan) {
-    using S = sum_of<T>;
-    constexpr unsigned Wide = WIDE<T>, Rows = 32 * Wide, Warps = THREADS / 32, Steps = 8;
-    const block_part part = block_part_of(plan);
-    const operands<T> from = operands_of(a, b, plan, part.product);
-    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const uint64 first = uint64(part.tile) * Rows, rows = plan.m - first;
-    const T *x = from.a + first + part.first * plan.a_k, *y = from.b + part.first * plan.b_k;
-    const uint64 count = part.end > part.first ? part.end - part.first : 0;
-    const bool vectors = Columns == 1 && rows >= Rows && plan.a_k % Wide == 0 &&
+__device__ void add_staged_columns(sum_of<T> *sums, const T *x, const T *y, const matmul_plan &plan,
+                                   const columns_place<Columns, T> &place, uint64 count) {
+    constexpr unsigned Wide = WIDE<T>, Steps = 4;
+    T *staged = shared_memory<T>();
+    unsigned rows[Wide];
+#pragma unroll
+    for (unsigned w = 0; w < Wide; w++)
+        rows[w] = w * 32;
+    x += place.lane;
+#pragma unroll 1
+    for (uint64 begin = 0; begin < count; begin += MATMUL_COLUMNS_STEPS) {
+        const unsigned steps =
+            static_cast<unsigned>(min(uint64(count - begin), uint64(MATMUL_COLUMNS_STEPS)));
+        if (begin)
+            __syncthreads(); // the steps before are read
+        for (unsigned i = threadIdx.x; i < steps * Columns; i += THREADS)
+            staged[i] = y[(begin + i / Columns) * plan.b_k +
+                          min(i % Columns, place.columns - 1) * plan.b_column];
+        __syncthreads();
+        if (place.rows) {
+            unsigned at = place.own / 32;
+            add_columns<true, Steps, Wide, Columns>(sums, x, staged, plan, at, steps, place.members,
+                                                    rows);
+            add_columns<false, Steps, Wide, Columns>(sums, x, staged, plan, at, steps,
+                                                     place.members, rows);
+        }
+        x += MATMUL_COLUMNS_STEPS * plan.a_k;
+    }
+    __syncthreads(); // the sums follow in the same memory
+}
+
+// Adds the products of one column, and returns whether a lane's rows are adjacent.
+template <class T>
+__device__ bool add_column(sum_of<T> *sums, const T *x, const T *y, const matmul_plan &plan,
+                           const columns_place<1, T> &place, uint64 count) {
+    constexpr unsigned Wide = WIDE<T>, Steps = 8, Rows = 32 * Wide;
+    constexpr unsigned Warps = THREADS / 32;
+    const unsigned lane = place.lane;
+    const bool vectors = place.rows >= Rows && plan.a_k % Wide == 0 &&
                          reinterpret_cast<uint64>(x) % sizeof(uint4) == 0;
-    S sums[Wide * Columns] = {};
-    uint64 at = warp;
-    if (vectors) {
+    unsigned rows[Wide]; // beyond the last row, that one again
+#pragma unroll
+    for (unsigned w = 0; w < Wide; w++)
+        rows[w] = static_cast<unsigned>(
+            min(place.rows - 1, uint64(vectors ? lane * Wide + w : lane + w * 32)));
+    if (!vectors && place.rows <= 32) {
+        const unsigned width = 1u << plan.lane_bits;
+        rows[0] = min(lane & (width - 1), unsigned(place.rows) - 1);
+        uint64 at = threadIdx.x >> plan.lane_bits;
+        add_columns<false, Steps, 1, 1>(sums, x, y, plan, at, count, THREADS >> plan.lane_bits,
+                                        rows);
+        for (unsigned other = width; other < 32; other *= 2)
+            sums[0] += __shfl_xor_sync(~0u, sums[0], other);
+        return false;
+    }
+    uint64 at = threadIdx.x / 32;
+    if (vectors)
         for (; at + (Steps - 1) * Warps < count; at += Steps * Warps) {
             dot_vector<T> left[Steps];
             T right[Steps];
@@ -343,27 +392,53 @@ __device__ void multiply_columns(const T *a, const T *b, T *c, sum_of<T> *partia
                 for (unsigned w = 0; w < Wide; w++)
                     sums[w] += widened(left[i].items[w]) * widened(right[i]);
         }
-    }
-    const unsigned width = 1u << plan.lane_bits;
-    unsigned own[Wide]; // beyond the last row, that one again
-    if (Columns == 1 && !vectors && rows <= 32) {
-        own[0] = min(lane & (width - 1), unsigned(rows) - 1);
-        at = threadIdx.x >> plan.lane_bits;
-        add_columns<false, Steps, 1, Columns>(sums, x, y, plan, at, count,
-                                              THREADS >> plan.lane_bits, own);
-        for (unsigned other = width; other < 32; other *= 2)
-            sums[0] += __shfl_xor_sync(~0u, sums[0], other);
-    } else {
+    else
+        add_columns<true, Steps, Wide, 1>(sums, x, y, plan, at, count, Warps, rows);
+    add_columns<false, Steps / 2, Wide, 1>(sums, x, y, plan, at, count, Warps, rows);
+    return vectors;
+}
+
+template <unsigned Columns, class T>
+__device__ void multiply_columns(const T *a, const T *b, T *c, sum_of<T> *partials,
+                                 const matmul_plan &plan) {
+    using S = sum_of<T>;
+    constexpr unsigned Wide = WIDE<T>, Rows = 32 * Wide, Pitch = Rows + MATMUL_COLUMNS_PADDING;
+    const block_part part = block_part_of(plan);
+    const operands<T> from = operands_of(a, b, plan, part.product);
+    const columns_place<Columns, T> place(plan, part.tile);
+    const unsigned lane = place.lane, columns = place.columns, members = place.members;
+    const T *x = from.a + place.first - place.done + part.first * plan.a_k;
+    const T *y = from.b + place.column * plan.b_column + part.first * plan.b_k;
+    const uint64 count = part.end > part.first ? part.end - part.first : 0;
+    S sums[Wide * Columns] = {};
+    bool vectors = false;
+    if constexpr (Columns > 1)
+        add_staged_columns<Columns>(sums, x, y, plan, place, count);
+    else
+        vectors = add_column(sums, x, y, plan, place, count);
+    S *shared = shared_memory<S>(); // a warp's sums, column by column
 #pragma unroll
-        for (unsigned w = 0; w < Wide; w++)
-            own[w] = static_cast<unsigned>(
-                min(rows - 1, uint64(vectors ? lane * Wide + w : lane + w * 32)));
-        if (!vectors)
-            add_columns<true, Columns == 1 ? Steps : Steps / 2, Wide, Columns>(sums, x, y, plan, at,
-                                                                               count, Warps, own);
-        add_columns<false, Steps / 2, Wide, Columns>(sums, x, y, plan, at, count, Warps, own);
+    for (unsigned j = 0; j < Columns; j++)
+        if (j < columns)
+#pragma unroll
+            for (unsigned w = 0; w < Wide; w++)
+                shared[(threadIdx.x / 32 * columns + j) * Pitch +
+                       (vectors ? lane * Wide + w : w * 32 + lane)] = sums[w * Columns + j];
+    __syncthreads();
+    shared += place.team * members * columns * Pitch;
+#pragma unroll 1
+    for (unsigned each = place.own; each < columns * Rows; each += place.threads) {
+        // Adjacent threads store adjacent results.
+        const unsigned j = plan.c_row == 1 ? each / Rows : each % columns,
+                       row = plan.c_row == 1 ? each % Rows : each / columns;
+        const S *sum_at = shared + j * Pitch + row;
+        S sum = *sum_at;
+        for (unsigned other = 1; other < members; other++)
+            sum += sum_at[other * columns * Pitch];
+        if (row >= place.done && row - place.done < place.rows)
+            store_sum<T>(sum, c, partials, plan, part, place.first + row - place.done,
+                         place.column + j);
     }
-    store_columns<Columns, Wide>(sums, vectors, c, partials, plan, part, first);
 }
 
 // --- rows: few steps of k, and few rows or columns, so that memory takes longest. Threads of a
