@@ -236,10 +236,9 @@ __device__ void multiply_part(outputs<Tiling, S> &mine, const T *a, const T *b,
         }
     if (!plain) {
         using Loader = typename loader_of<Tiling, T>::type;
-        Loader next = {{from.a + work.tile.row * plan.a_row, plan.a_row, plan.a_k,
-                        plan.m - work.tile.row, ring, thread},
-                       {from.b + work.tile.column * plan.b_column, plan.b_column, plan.b_k,
-                        plan.n - work.tile.column, ring + Tiling::Depth * Loader::Pitch, thread}};
+        Loader next = {{from.a, plan.a_row, plan.a_k, work.tile.row, plan.m, ring, thread},
+                       {from.b, plan.b_column, plan.b_k, work.tile.column, plan.n,
+                        ring + Tiling::Depth * Loader::Pitch, thread}};
         multiply_tiles(mine, next, work.count, ring, thread);
     }
 }

@@ -8,7 +8,7 @@
 namespace matmul {
 
 // A thread's part in copying the layers of one operand. `side` stands for the rows of a and for the
-// columns of b. Sides beyond the last read others, since their outputs are never stored.
+// columns of b, `first` to `end` - 1; outputs of sides beyond the last are never stored.
 template <unsigned Side, unsigned Depth, unsigned Threads, class T> struct element_loader {
     static constexpr unsigned Pitch = Side + WIDE<T>, Group = 8; // steps of k
     static constexpr unsigned By = Threads / Group;              // sides that are copied at once
@@ -19,23 +19,22 @@ template <unsigned Side, unsigned Depth, unsigned Threads, class T> struct eleme
     int64 k_by;   // elements between steps of k
     bool along_k;
 
-    __device__ element_loader(const T *operand, int64 side_by, int64 k_step, uint64 sides,
-                              const T *tile, unsigned thread)
+    __device__ element_loader(const T *operand, int64 side_by, int64 k_step, uint64 first,
+                              uint64 end, const T *tile, unsigned thread)
         : k_by(k_step) {
         along_k = llabs(k_by) < llabs(side_by);
-        const unsigned side = along_k ? thread / Group : thread % By, depth = first_depth(thread);
+        const int side = along_k ? thread / Group : thread % By, depth = first_depth(thread);
+        const int sides = static_cast<int>(end - first < Side ? end - first : Side);
+        // Lanes that copy one element wait for each other: beyond the last side a lane has one of
+        // the tile before or, in the first tile, another that few lanes have.
+        const int other = side < sides ? side : side < 2 * sides ? side - sides : sides - 1;
+        operand += static_cast<int64>(first) * side_by + depth * k_by;
 #pragma unroll
-        for (unsigned i = 0; i < Turns; i++)
-            from[i] = operand + inside(side, side + i * By, sides) * side_by + depth * k_by;
+        for (int i = 0; i < int(Turns); i++) {
+            const int at = side + i * int(By);
+            from[i] = operand + (at < sides ? at : first ? at - int(Side) : other) * side_by;
+        }
         slot = address_of(tile + depth * Pitch + side);
-    }
-    // `at` or, beyond the last side, another for each lane: lanes that copy one element wait for
-    // each other.
-    __device__ static uint64 inside(unsigned first, uint64 at, uint64 sides) {
-        return at < sides              ? at
-               : first < sides         ? first
-               : first - sides < sides ? first - sides
-                                       : sides - 1;
     }
     // A warp that copies along the sides has several steps of k. They are so far apart that no two
     // lanes write to the same bank.

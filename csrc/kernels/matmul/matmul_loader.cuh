@@ -97,9 +97,11 @@ template <unsigned Side, unsigned Depth, unsigned Threads, class T> struct side_
     bool words, along_k;
     T items[Converts ? Groups * Turns : 1]; // in flight
 
-    __device__ side_loader(const T *operand, int64 side_by, int64 k_step, uint64 sides,
+    __device__ side_loader(const T *operand, int64 side_by, int64 k_step, uint64 first, uint64 end,
                            const S *tile, unsigned thread)
         : k_by(k_step) {
+        const uint64 sides = end - first;
+        operand += first * side_by;
         along_k = llabs(k_by) < llabs(side_by);
         words = !along_k && side_by == 1 && k_by % Wide == 0 &&
                 reinterpret_cast<uint64>(operand) % (Wide * sizeof(T)) == 0;
