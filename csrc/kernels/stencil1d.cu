@@ -529,14 +529,15 @@ __device__ void load_with_gaps(In *tile, const In *from, int64 step, unsigned co
 // A tile that is not entirely within one row. Calls, as above, on bits: one for all elements of a
 // size.
 template <class Word>
-__device__ __noinline__ void load_at_ends(stencil<Word, Word> s, Word *tile, unsigned positions,
+__device__ __noinline__ void load_at_ends(stencil<Word, Word> s, unsigned tile, unsigned positions,
                                           unsigned group) {
-    load_tile<THREADS>(tile_of_rows<Word, Word>(s, group * THREADS), tile, 0, positions, s.beyond);
+    load_tile<THREADS>(tile_of_rows<Word, Word>(s, group * THREADS), in_shared<Word>(tile), 0,
+                       positions, s.beyond);
 }
 template <class Word>
-__device__ __noinline__ void store_at_ends(stencil<Word, Word> s, const Word *tile,
-                                           unsigned group) {
+__device__ __noinline__ void store_at_ends(stencil<Word, Word> s, unsigned at, unsigned group) {
     const tile_of_rows<Word, Word> where(s, group * THREADS);
+    const Word *tile = in_shared<Word>(at);
     const unsigned first = warp_begin(group), end = first + WARP * group;
     if (s.is_short())
         return store_positions(where, own_items<Word>(s.out), tile, int(first), int(group));
@@ -561,20 +562,28 @@ __device__ __noinline__ void mend_at_ends(stencil<In, Acc> s, unsigned group) {
     }
 }
 
+// Whether elements in memory are narrower, asked once more: a flag that is kept would spill.
+template <class Op, class In, class Acc>
+__device__ bool is_narrow_again(const stencil<In, Acc> &s) {
+    unsigned form = s.form;
+    asm volatile("" : "+r"(form));
+    return HAS_NARROW<Op, In, Acc> && form >> STENCIL1D_NARROW;
+}
 // Inputs and outputs of a tile with ends of rows, `group` of a thread.
 template <class Op, class In, class Acc>
-__device__ void load_ends(const stencil<In, Acc> &s, In *tile, unsigned inputs, unsigned group) {
+__device__ void load_ends(const stencil<In, Acc> &s, unsigned tile, unsigned inputs,
+                          unsigned group) {
     if constexpr (HAS_NARROW<Op, In, Acc>)
-        if (s.narrow())
+        if (is_narrow_again<Op>(s))
             return load_narrow(s, tile, inputs, group);
-    load_at_ends(in_words(s), reinterpret_cast<word_of<In> *>(tile), inputs, group);
+    load_at_ends(in_words(s), tile, inputs, group);
 }
 template <class Op, class In, class Acc>
-__device__ void store_ends(const stencil<In, Acc> &s, const In *tile, unsigned group) {
+__device__ void store_ends(const stencil<In, Acc> &s, unsigned tile, unsigned group) {
     if constexpr (HAS_NARROW<Op, In, Acc>)
-        if (s.narrow())
+        if (is_narrow_again<Op>(s))
             return store_narrow(s, tile, group);
-    store_at_ends(in_words(s), reinterpret_cast<const word_of<In> *>(tile), group);
+    store_at_ends(in_words(s), tile, group);
     if (s.mode == CONSTANT && static_cast<In>(s.beyond) != s.beyond)
         mend_at_ends<Op>(s, group);
 }
@@ -588,11 +597,12 @@ __device__ void load_weights(const stencil<In, Acc> &s, Acc *weights) {
 
 template <class Op, class In, class Acc> __device__ void few_tiles(const stencil<In, Acc> &s) {
     const unsigned width = static_cast<unsigned>(s.width), own = threadIdx.x * FEW;
+    const unsigned begin = Op::shares ? 0 : width * sizeof(Acc);
     Acc *weights = shared_memory<Acc>();
-    In *tile = reinterpret_cast<In *>(weights + (Op::shares ? 0 : width)), made[FEW];
+    In *tile = in_shared<In>(begin), made[FEW];
     if (!Op::shares)
         load_weights(s, weights);
-    load_ends<Op>(s, tile, FEW * THREADS + width - 1, FEW);
+    load_ends<Op>(s, begin, FEW * THREADS + width - 1, FEW);
     __syncthreads();
     circling_window<Op, FEW, FEW>(tile + own, weights, width, made);
     __syncthreads();
@@ -600,7 +610,7 @@ template <class Op, class In, class Acc> __device__ void few_tiles(const stencil
     for (unsigned k = 0; k < FEW; k++)
         tile[own + k] = made[k];
     __syncwarp();
-    store_ends<Op>(s, tile, FEW);
+    store_ends<Op>(s, begin, FEW);
 }
 
 template <class Op, class In, class Acc> __device__ void stencil1d_5(const stencil<In, Acc> &s) {
@@ -621,8 +631,9 @@ template <class Op, class In, class Acc> __device__ void stencil1d_5(const stenc
     // The groups' sums and as many of EIGHT, or the weights.
     Acc *numbers = shared_memory<Acc>();
     const unsigned count = shares ? 2 * groups : Op::shares ? 0 : width;
-    uint4 *vectors = shared_memory<uint4>() + (count * sizeof(Acc) + 15) / 16;
-    In *tile = reinterpret_cast<In *>(vectors);
+    const unsigned begin = (count * unsigned(sizeof(Acc)) + 15) / 16 * 16;
+    uint4 *vectors = in_shared<uint4>(begin);
+    In *tile = in_shared<In>(begin);
     const tile_of_rows<In, Acc> where(s, TILE);
     const bool narrow = HAS_NARROW<Op, In, Acc> && s.narrow();
     const In *from = narrow ? nullptr : where.whole(inputs, s.step == 1 ? ITEMS - 1 : 0);
@@ -635,7 +646,7 @@ template <class Op, class In, class Acc> __device__ void stencil1d_5(const stenc
         load_vectors_of_tile<In>(vectors, reinterpret_cast<const uint4 *>(from - shift),
                                  (shift + inputs + ITEMS - 1) / ITEMS);
     } else {
-        load_ends<Op>(s, tile, inputs, GROUP);
+        load_ends<Op>(s, begin, inputs, GROUP);
     }
     if (!Op::shares)
         load_weights(s, numbers);
@@ -646,7 +657,7 @@ template <class Op, class In, class Acc> __device__ void stencil1d_5(const stenc
         windows_of_tile<Op>(tile + shift, tile, numbers, width);
     if (to)
         return store_warp(to + warp_begin(GROUP), tile + warp_begin(GROUP));
-    store_ends<Op>(s, tile, GROUP);
+    store_ends<Op>(s, begin, GROUP);
 }
 
 // --- the kernels: stencil1d_<rung>_<operation>_<items>_<accumulator>

@@ -23,15 +23,15 @@ template <class In> struct narrow_items {
           sign(narrow & STENCIL1D_SIGNED ? 128u << 8 * log : 0) {}
     __device__ int64 distance(int64 items) const { return items << log; }
     __device__ uint64 at(int64 index) const { return begin + distance(index); }
-    // An element's bits if it is `there`; else any. Branches would wait for the loads before it.
+    // An element's bits if it is `there`; else 0 (as own_items).
     __device__ unsigned load(uint64 place, bool there = true) const {
-        unsigned bits;
+        unsigned bits = 0;
         asm volatile("{ .reg .pred one, two;\n"
                      "setp.eq.u32 one, %2, 1;\n"
                      "setp.eq.u32 two, %2, 2;\n"
                      "@one ld.global.u8 %0, [%1];\n"
                      "@two ld.global.u16 %0, [%1]; }"
-                     : "=r"(bits)
+                     : "+r"(bits)
                      : "l"(place), "r"(there ? 1u << log : 0));
         return bits;
     }
@@ -56,18 +56,24 @@ template <class In> struct narrow_items {
     }
 };
 
-// Inputs and outputs of tiles. Calls, to keep their registers away from the sums of wide elements.
+// The element that begins `bytes` after the first of shared memory.
+template <class T> __device__ T *in_shared(unsigned bytes) {
+    return reinterpret_cast<T *>(shared_memory<unsigned char>() + bytes);
+}
+
+// Inputs and outputs of tiles, which begin at byte `tile` of shared memory. Calls, to keep their
+// registers away from the sums of wide elements.
 template <class In, class Acc>
-__device__ __noinline__ void load_narrow(stencil<In, Acc> s, In *tile, unsigned positions,
+__device__ __noinline__ void load_narrow(stencil<In, Acc> s, unsigned tile, unsigned positions,
                                          unsigned group) {
     load_positions<THREADS>(tile_of_rows<In, Acc>(s, group * THREADS),
-                            narrow_items<In>(s.in, s.narrow()), tile, 0, int(positions),
-                            static_cast<In>(s.beyond));
+                            narrow_items<In>(s.in, s.narrow()), in_shared<In>(tile), 0,
+                            int(positions), static_cast<In>(s.beyond));
 }
 template <class In, class Acc>
-__device__ __noinline__ void store_narrow(stencil<In, Acc> s, const In *tile, unsigned group) {
+__device__ __noinline__ void store_narrow(stencil<In, Acc> s, unsigned tile, unsigned group) {
     store_positions(tile_of_rows<In, Acc>(s, group * THREADS), narrow_items<In>(s.out, s.narrow()),
-                    tile, int(warp_begin(group)), int(group));
+                    in_shared<In>(tile), int(warp_begin(group)), int(group));
 }
 
 } // namespace stencil1d
