@@ -12,6 +12,7 @@ enum mode : unsigned {
     STENCIL1D_MODES(MODE)
 #undef MODE
 };
+static_assert(WRAP == STENCIL1D_WRAP, "the planner's");
 
 // Index from which to read input i of n, which lies outside; -1 for a constant. A call, to keep its
 // arithmetic away from the blocks that do not need it. Only a radius larger than the row needs a
@@ -223,25 +224,24 @@ template <class In> struct own_items {
     __device__ explicit own_items(const In *items) : begin(__cvta_generic_to_global(items)) {}
     __device__ uint64 at(int64 index) const { return begin + distance(index); }
     __device__ int64 distance(int64 items) const { return items * int64(sizeof(In)); }
-    // An element if it is `there`; else any value. A branch would wait for the condition, or for
-    // the loads before it.
+    // An element if it is `there`; else 0. A branch would wait for the condition, or for the loads
+    // before it; and any value would be kept from one turn of a loop to the next.
     __device__ In load(uint64 place, bool there = true) const {
         union {
+            word_of<In> word;
             In item;
-            unsigned word;
-            uint64 words;
-        } loaded;
-        if (sizeof(In) == 4)
+        } loaded = {0};
+        if constexpr (sizeof(In) == 4)
             asm volatile("{ .reg .pred there;\n"
                          "setp.ne.u32 there, %2, 0;\n"
                          "@there ld.global.u32 %0, [%1]; }"
-                         : "=r"(loaded.word)
+                         : "+r"(loaded.word)
                          : "l"(place), "r"(static_cast<unsigned>(there)));
         else
             asm volatile("{ .reg .pred there;\n"
                          "setp.ne.u32 there, %2, 0;\n"
                          "@there ld.global.u64 %0, [%1]; }"
-                         : "=l"(loaded.words)
+                         : "+l"(loaded.word)
                          : "l"(place), "r"(static_cast<unsigned>(there)));
         return loaded.item;
     }
@@ -249,14 +249,12 @@ template <class In> struct own_items {
     __device__ void store(uint64 place, In item) const {
         union {
             In item;
-            unsigned word;
-            uint64 words;
-        } stored;
-        stored.item = item;
-        if (sizeof(In) == 4)
+            word_of<In> word;
+        } stored = {item};
+        if constexpr (sizeof(In) == 4)
             asm volatile("st.global.u32 [%0], %1;" ::"l"(place), "r"(stored.word) : "memory");
         else
-            asm volatile("st.global.u64 [%0], %1;" ::"l"(place), "l"(stored.words) : "memory");
+            asm volatile("st.global.u64 [%0], %1;" ::"l"(place), "l"(stored.word) : "memory");
     }
 };
 

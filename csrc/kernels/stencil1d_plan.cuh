@@ -6,7 +6,7 @@
 /* The form stands in the upper half of the argument whose lower half is the mode. For rung 2 it is
  * DECK if there is one row, of the deck's radius, with as many outputs as inputs and enough blocks
  * that some have others on both sides; NEARLY if only the block size or the number of outputs
- * differs. For rung 5 it tells whether rows are shorter than the window or are columns; kernels
+ * differs. For rung 5 it tells whether tiles hold whole short rows, or rows are columns; kernels
  * with weights serve both, with weights of 1 if there are none. Columns have, from bit
  * STENCIL1D_GROUPS on, the groups of outputs of a thread, or an enum stencil1d_parts. From bit
  * STENCIL1D_NARROW on stands how elements in memory are narrower than those of the kernel, 0 if
@@ -20,7 +20,8 @@ enum stencil1d_form {
     STENCIL1D_COLUMNS,
     STENCIL1D_FEW_TILES /* a thread has STENCIL1D_FEW_GROUP outputs */
 };
-enum { STENCIL1D_FEW_GROUP = 5 };
+enum { STENCIL1D_WRAP = 4 /* of STENCIL1D_MODES */ };
+enum { STENCIL1D_FEW_GROUP = 5, STENCIL1D_SHORT_SIDE = 4 /* outputs at once, of short rows */ };
 enum { STENCIL1D_GROUP = 8 /* outputs of a group, and parts */ };
 enum { STENCIL1D_GROUPS = 8, STENCIL1D_NARROW = 16 };
 enum stencil1d_parts {

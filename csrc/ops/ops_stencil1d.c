@@ -25,14 +25,19 @@ enum {
     GROUP = 15,         /* outputs of a thread of rung 5 */
     VECTOR_OUTPUTS = 4, /* outputs of a thread of rung 4 */
     SHORT_BLOCKS = 8,   /* blocks per multiprocessor, for short rows */
+    SHORT_ITEM = 4,     /* bytes of an element of such a tile; fewer elements if they are wider */
+    SHORT_PITCH = 1 << 27, /* elements between such rows, whose bytes are counted in 31 bits */
+    SHORT_ITEMS = 512,     /* elements of such a row, at most */
+    SHORT_BYTES = 40960,   /* of shared memory for them, at most: five blocks at once on an H200 */
     FEW = STENCIL1D_FEW_GROUP,
     PART_BLOCK = 1024, /* outputs of a block of parts */
 };
 
 struct shape {
-    uint64_t n, outputs, first, before, rows, width, inner;
+    uint64_t n, outputs, first, before, rows, width, pitch, step, inner;
     size_t item, accumulator; /* bytes */
     bool sum, gaps, narrow;   /* gaps: between elements, or between rows */
+    bool wraps;
 };
 
 static struct shape shape_of(const struct ops_choice *choice, const struct ops_problem *problem) {
@@ -44,8 +49,11 @@ static struct shape shape_of(const struct ops_choice *choice, const struct ops_p
         .before = numbers[3],
         .rows = numbers[6],
         .width = numbers[7],
+        .pitch = numbers[8],
+        .step = numbers[9],
         .inner = numbers[10],
         .gaps = numbers[8] != numbers[0] || numbers[9] != 1,
+        .wraps = (uint32_t)numbers[MODE] == STENCIL1D_WRAP,
         .narrow = numbers[MODE] >> (32 + STENCIL1D_NARROW) != 0,
         .item = dtype_size(choice->signature->items),
         .accumulator = dtype_size(choice->signature->accumulator),
@@ -76,19 +84,41 @@ static uint64_t tile_bytes(const struct shape *shape, unsigned block) {
     return number_bytes + inputs + VECTOR; /* the first input may have any offset in its vector */
 }
 
-/* The same for rows shorter than the window: a weight for each input and output of a row, what the
- * constant adds to each output, and the inputs. */
+/* The same for short rows: a set of weights for each group of outputs, of which those share one
+ * whose windows lie within the row, as in stencil1d_short_rows.cuh; the inputs that each group
+ * meets, and tiles of inputs and of outputs. */
 static uint64_t short_bytes(const struct shape *shape, unsigned block) {
-    const uint64_t inputs = max_u64((uint64_t)block * GROUP, shape->width);
-    return ((shape->n + 1) * shape->outputs + inputs) * shape->accumulator;
+    enum { SIDE = STENCIL1D_SHORT_SIDE };
+    const uint64_t groups = ceil_div(shape->outputs, SIDE), met = shape->width + SIDE - 1;
+    const bool inside = shape->before < shape->width && shape->outputs <= shape->n &&
+                        shape->first <= shape->n - shape->outputs; /* the middle inputs */
+    const uint64_t depth = (inside && !shape->wraps ? min_u64(shape->n, met) : shape->n) | 1;
+    const uint64_t sets = inside ? min_u64(groups, ceil_div(met, SIDE) + 3) : groups;
+    const uint64_t tile = (uint64_t)block * GROUP * SHORT_ITEM;
+    return sets * (depth + 1) * SIDE * shape->accumulator +
+           round_up(groups * sizeof(uint32_t), VECTOR) + tile +
+           max_u64(tile, shape->width * shape->accumulator);
+}
+/* Rows of a tile of those. */
+static uint64_t short_lines(const struct shape *shape, unsigned block) {
+    return (uint64_t)block * GROUP * SHORT_ITEM / shape->item /
+           (max_u64(shape->n, shape->outputs) | 1);
 }
 static bool has_short_rows(const struct ops_queue *queue, const struct shape *shape,
                            unsigned block) {
     const uint64_t few = fixed(few_short) * (uint64_t)queue->info.multiprocessors;
-    return shape->n <= shape->width && shape->n <= fixed(short_row) && shape->rows > 1 &&
-           tiles(shape, (uint64_t)block * FEW) > few &&
+    const uint64_t most = max_u64(shape->n, shape->outputs), window = shape->width * shape->item;
+    /* Outputs near an end meet a whole row's inputs if those repeat. */
+    const bool is_short = most <= fixed(short_row) &&
+                          (!shape->wraps || most <= shape->width || most <= fixed(wrapped_row));
+    const bool is_middle = most * shape->item <= fixed(middle_row) && !shape->wraps &&
+                           window <= fixed(middle_window) / (shape->sum ? 2 : 1);
+    return shape->inner == 1 && (is_short || is_middle) && shape->rows > 1 &&
+           tiles(shape, (uint64_t)block * FEW) > few && shape->pitch < SHORT_PITCH &&
+           shape->step < SHORT_PITCH / SHORT_ITEMS &&
            shape->width <= 2 * fixed(widest_radius) + 1 &&
-           short_bytes(shape, block) <= (uint64_t)queue->info.shared_per_block;
+           short_bytes(shape, block) <=
+               min_u64(SHORT_BYTES, (uint64_t)queue->info.shared_per_block);
 }
 
 /* Whether a vector of outputs and that of their middle inputs are both aligned, and all middle
@@ -108,8 +138,7 @@ static const struct reg_rung *serving(const struct ops_queue *queue,
     const struct reg_rung *rung = choice->rung;
     if (rung->number < 4 || rung->flags & RUNG_HOST || shape->inner > 1 || shape->narrow)
         return rung;
-    if (rung->number == 5 && has_short_rows(queue, shape, choice->block))
-        return rung;
+    const bool is_short = rung->number == 5 && has_short_rows(queue, shape, choice->block);
     const bool narrow = shape->width <= 2 * fixed(vector_radius) + 1;
     /* Outputs of a thread that two rows share are computed one by one, while its warp waits
      * (TUNING.md S11). */
@@ -117,8 +146,10 @@ static const struct reg_rung *serving(const struct ops_queue *queue,
         shape->rows > 1 && shape->outputs % VECTOR_OUTPUTS != 0 &&
         (shape->n * shape->item < fixed(shared_row) * shape->width || shape->n >= fixed(tile_row));
     if (narrow && shape->width == 2 * shape->before + 1 && is_aligned(shape, problem) &&
-        (rung->number == 4 || !shared))
+        (rung->number == 4 || !shared) && (!is_short || shape->n > shape->width))
         return ops_rung(choice->family, 4);
+    if (is_short)
+        return rung;
     /* Rung 3 needs fewer instructions than tiles for narrow plain windows in rows of middle length:
      * in shorter ones its threads wait for those at the ends, the more the wider the window; and
      * for one row of int64 with the radius that it is compiled for. */
@@ -179,8 +210,7 @@ enum status ops_stencil1d_plan(struct ops_queue *queue, const struct ops_choice 
     const struct shape shape = shape_of(choice, problem);
     struct ops_choice served = *choice;
     const struct reg_rung *rung = served.rung = serving(queue, choice, &shape, problem);
-    const bool short_rows = rung->number == 5 && shape.inner == 1 && !shape.narrow &&
-                            has_short_rows(queue, &shape, choice->block);
+    const bool short_rows = rung->number == 5 && has_short_rows(queue, &shape, choice->block);
     if (short_rows || shape.inner > 1)
         served.signature = reg_signature(choice->family, rung, "weighted", choice->signature->items,
                                          choice->signature->accumulator);
@@ -209,7 +239,7 @@ enum status ops_stencil1d_plan(struct ops_queue *queue, const struct ops_choice 
         form = plan_columns(queue, &shape, choice->block, step, &blocks);
     } else if (short_rows) {
         form = STENCIL1D_SHORT_ROWS;
-        blocks = min_u64(ceil_div(shape.rows, tile / shape.n),
+        blocks = min_u64(ceil_div(shape.rows, short_lines(&shape, choice->block)),
                          SHORT_BLOCKS * (uint64_t)queue->info.multiprocessors);
         step->shared_bytes = (unsigned)short_bytes(&shape, choice->block);
     } else if (rung->number == 2) {

@@ -546,6 +546,29 @@ def test_rows_shorter_than_the_window(device, mode, rng):
     assert np.array_equal(got, want, equal_nan=True)
 
 
+MANY = ((1, 3, 1, "float32"), (2, 7, -2, "int64"), (4, 3, 0, "float32"), (13, 6, 0, "int8"),
+        (31, 33, 16, "float64"), (48, 91, -40, "int32"), (63, 9, 3, "float32"),
+        (200, 15, -7, "float16"))  # fmt: skip
+
+
+@pytest.mark.parametrize("turn, mode", list(enumerate(MODES)))
+def test_many_short_rows(turn, mode, rng):
+    """Enough of them that tiles hold whole rows; some with gaps, some elements not finite."""
+    for n, size, origin, dtype in MANY[turn % 3 :: 3]:
+        if mode == "valid" and size > n:
+            continue
+        gaps = n % 4 == 0
+        host = draw(rng, "int32", (345_000 // (n + size - 1), n << gaps))[:, :: 1 + gaps] >> 24
+        host = host.astype(dtype)
+        if dtype[0] == "f":
+            host[len(host) // 2, n // 2], host[-1, -1] = np.inf, np.nan
+        how = {"mode": mode} if mode == "valid" else {"mode": mode, "cval": 2, "origin": origin}
+        weights, radius = rng.integers(-3, 4, size), (size // 2, (size - 1) // 2)
+        how |= {"weights": weights} if size % 2 else {"radius": radius}
+        got, want = (gpuopt.stencil1d(host, device=each, **how) for each in ("sim", "cpu"))
+        assert np.array_equal(got, want, equal_nan=dtype[0] == "f"), (n, size, dtype)
+
+
 @pytest.mark.parametrize("device", kinds())
 @pytest.mark.parametrize("mode", MODES)
 def test_origins_and_even_windows_as_in_scipy(device, mode, rng):

@@ -61,7 +61,6 @@ LONG_FUNCTIONS = {
     "csrc/kernels/matmul/matmul_patches.cuh multiply_patches": (69, PIPELINE),
     "csrc/kernels/matmul/matmul_ring.cuh multiply_tiles": (65, PIPELINE),
     "csrc/kernels/reduce_axis.cu columns": (77, PIPELINE),
-    "csrc/kernels/stencil1d/stencil1d_short_rows.cuh short_rows": (66, PIPELINE),
     "gpuopt/experiments/coalescing.py _probes": (70, TABLE),
     "tests/observe/blind_cases.py cases": (71, TABLE),
     "tests/observe/twenty_cases.py cases": (72, TABLE),
