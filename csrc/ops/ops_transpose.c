@@ -321,11 +321,12 @@ static uint64_t count_tiles(const struct ops_queue *queue, size_t item, uint64_t
 static bool fetches_gaps(const struct axes *axes) { return axes->sparse && axes->sparse <= LINE; }
 
 /* Whether tiles of a matrix are better than any wide ones, which store whole sectors where columns
- * of the output begin within one: L2 joins the parts of adjacent vectors, but not between strips;
- * or than these (TUNING.md T25, T39). */
+ * of the output begin within one: L2 joins the parts of adjacent vectors, but not between strips,
+ * nor all of them in large arrays; or than these (TUNING.md T25, T39, T49). */
 static bool is_matrix_best(const struct axes *axes, const uint64_t *arrays,
                            const struct transpose_plan *matrix) {
-    const bool joins = axes->item == VECTOR && matrix->row_tiles == matrix->all_row_tiles;
+    const bool joins = axes->item == VECTOR && axes->items * axes->item < fixed(large) &&
+                       matrix->row_tiles == matrix->all_row_tiles;
     uint64_t out = arrays[1];
     for (unsigned position = 0; position + 1 < axes->count; position++)
         out |= axes->out[axes->output[position]] * axes->item;

@@ -52,7 +52,7 @@ struct tile_corner {
 // The tile has the input's order in shared memory, vector by vector, and a store gathers its
 // elements from a column of it. So that the gathering lanes of a warp (8 vectors of 4 adjacent
 // columns) use different banks, vector p of a row is stored at p ^ (row / elements of a vector %
-// 8).
+// 8). Lanes that store elements of 16 bytes take 32 of a column (TUNING.md T49).
 template <class T, unsigned Rows, unsigned Columns> struct aligned_tile {
     static constexpr unsigned ITEMS = 16 / sizeof(T);        // of a vector
     static constexpr unsigned VECTORS = Columns / ITEMS;     // of an input row
@@ -95,12 +95,13 @@ template <class T, unsigned Rows, unsigned Columns> struct aligned_tile {
 
     template <bool Whole>
     __device__ void store(T *to, uint64 pitch, unsigned rows, unsigned columns) const {
-        constexpr unsigned lanes = OUTPUT_VECTORS < 8 ? OUTPUT_VECTORS : 8;
+        constexpr unsigned most = ITEMS > 1 ? 8 : 32, across = 32 / most;
+        constexpr unsigned lanes = OUTPUT_VECTORS < most ? OUTPUT_VECTORS : most;
 #pragma unroll
         for (unsigned k = 0; k < STORES; k++) {
-            const unsigned i = threadIdx.x + k * TILES_BLOCK, rest = i / (lanes * 4);
+            const unsigned i = threadIdx.x + k * TILES_BLOCK, rest = i / (lanes * across);
             const unsigned p = i % lanes + rest % (OUTPUT_VECTORS / lanes) * lanes;
-            const unsigned column = i / lanes % 4 + rest / (OUTPUT_VECTORS / lanes) * 4;
+            const unsigned column = i / lanes % across + rest / (OUTPUT_VECTORS / lanes) * across;
             if (!Whole && (column >= columns || p * ITEMS >= rows))
                 continue;
             vec<T> gathered;
