@@ -67,33 +67,30 @@ namespace axis {
 
 // Accumulates this thread's vectors in `mine`: `step` bytes apart, every apart-th of `left`.
 // AT_ONCE of them are in flight before the first is waited for, also in the last round, where
-// missing vectors are identities; half as many if they are shifted, as each is read from two.
+// missing vectors are identities.
 template <unsigned AT_ONCE = 4, class Op, class In, class Mine, class Step>
 __device__ void add_vectors(const Op &op, Mine &mine, const In *first, Step step, int left,
-                            unsigned apart, uint32_t position = 0, bool shifted = false) {
+                            unsigned apart, uint32_t position = 0) {
     const unsigned char *at = reinterpret_cast<const unsigned char *>(first);
     const auto from = [&](unsigned k) {
         return reinterpret_cast<const uint4 *>(at + int64(step) * k);
     };
     const auto is_there = [&](unsigned k) { return left > int(k * apart); };
     const uint4 absent = neutral_vector<In>(op);
-    const unsigned vectors = shifted ? AT_ONCE / 2 : AT_ONCE;
 #pragma unroll 1
-    for (; left > 0; position += vectors) {
+    for (; left > 0; position += AT_ONCE) {
         vec<In> loaded[AT_ONCE];
         if constexpr (sizeof step == 4) // multiples are recomputed as cheaply as kept
             step = opaque_copy(step);
-        if (shifted)
-            load_shifted(loaded, absent, is_there, from);
-        else if (left > int((AT_ONCE - 1) * apart))
+        if (left > int((AT_ONCE - 1) * apart))
 #pragma unroll
             for (unsigned k = 0; k < AT_ONCE; k++)
                 loaded[k].words = *from(k);
         else
             load_some(loaded, absent, is_there, from);
-        const int some = int(vectors * apart);
+        const int some = int(AT_ONCE * apart);
         mine.add(op, loaded, position, apart, unsigned(left < some ? left : some));
-        at += int64(step) * vectors;
+        at += int64(step) * AT_ONCE;
         left -= some;
     }
 }
@@ -202,15 +199,11 @@ __device__ void narrow(const Op &op, const In *in, void *out, const work &w) {
 // `begin` to `end`.
 template <class Op, class In, class Mine>
 __device__ void add_unaligned(const Op &op, Mine &mine, const In *at, int64 step, int left,
-                              unsigned apart, uint64 begin, uint64 end, bool shifted) {
+                              unsigned apart, uint64 begin, uint64 end) {
     const uint64 address = reinterpret_cast<uint64>(at);
     const int rows = (left + int(apart) - 1) / int(apart);
-    uint64 low = address,
-           high = address + uint64((rows - 1) * step) + 16; // bounds of the bytes that it loads
-    if (shifted)
-        low = low / 16 * 16, high = (high + 15) / 16 * 16;
-    const bool from_before = rows > 0 && low < begin;
-    const bool to_behind = rows > int(from_before) && high > end;
+    const bool from_before = rows > 0 && address<begin, to_behind = rows> int(from_before) &&
+                             address + uint64((rows - 1) * step) + 16 > end;
     const auto add_part = [&](int row) {
         const auto *from = reinterpret_cast<const In *>(address + uint64(row * step));
         const vec<In> one[1] = {part_of_vector(from, begin, end)};
@@ -219,15 +212,14 @@ __device__ void add_unaligned(const Op &op, Mine &mine, const In *at, int64 step
 #pragma unroll 1
     for (int turn = 0; turn < 3; turn++) // in the order of the rows
         if (turn == 1)
-            add_vectors(op, mine,
-                        reinterpret_cast<const In *>(address + uint64(from_before * step)), step,
-                        left - int(from_before + to_behind) * int(apart), apart,
-                        uint32_t(from_before), shifted);
+            add_vectors(
+                op, mine, reinterpret_cast<const In *>(address + uint64(from_before * step)), step,
+                left - int(from_before + to_behind) * int(apart), apart, uint32_t(from_before));
         else if (turn ? to_behind : from_before)
             add_part(turn ? rows - 1 : 0);
 }
 
-// Stores a thread's columns, if it is there; false where storing::store_all() does not apply.
+// Stores a thread's columns, if it is there; false where store_all() does not apply.
 template <class In, class Op, class Mine>
 __device__ bool store_lanes(const Op &op, const Mine &mine, const work &w, void *out, uint64 at,
                             int64 first, bool there) {
@@ -236,14 +228,13 @@ __device__ bool store_lanes(const Op &op, const Mine &mine, const work &w, void 
 #pragma unroll
     for (unsigned i = 0; i < COUNT; i++)
         results[i] = Mine::whole(op, mine.part(i), {first, 1});
-    return storing<Op>::store_all(op, w, out, at, results, !there);
+    return store_all(op, w, out, at, results, there);
 }
 
 // `wide` threads stand side by side, each on a vector of columns; the block's other threads are on
 // the next rows of the same columns. At the end all threads take results, so that adjacent threads
 // store adjacent ones. Rows may begin anywhere: a row's vectors then begin up to a vector before
-// the block's first column, `phase_of` elements, which is the same for all rows of a thread; or,
-// for few rows (AXIS_SHIFTED), a thread shifts its vectors so that they begin at its columns.
+// the block's first column, `phase_of` elements, which is the same for all rows of a thread.
 template <class Op, class In>
 __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     using Acc = typename Op::Acc;
@@ -257,8 +248,7 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     const unsigned above = blockIdx.x < tiles ? 0 : blockIdx.x / tiles,
                    tile = blockIdx.x - above * tiles;
     const unsigned o = splits == 1 ? above : above / splits, split = above - o * splits;
-    const bool shifted = sizeof(In) <= AXIS_NARROW_ITEM && w.shape == AXIS_SHIFTED,
-               aligned = w.shape == AXIS_VECTORS || shifted;
+    const bool aligned = w.shape == AXIS_VECTORS;
     const uint64 begin = uint64(tile) * w.group, rest = w.inner - begin, first = split * w.chunk,
                  n = w.reduced - first < w.chunk ? w.reduced - first : w.chunk;
     const unsigned results = unsigned(rest < w.group ? rest : w.group);
@@ -286,13 +276,13 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
     Mine mine(op);
     const int64 bytes = high * w.stride * int64(sizeof(In));
     uint64 lowest = 0, highest = ~uint64(0);
-    if (!aligned || shifted) {
+    if (!aligned) {
         const int64 end =
             offset_in(w.outer_axes, w.outer - 1) + int64(w.reduced - 1) * w.stride + int64(w.inner);
         lowest = reinterpret_cast<uint64>(in);
         highest = reinterpret_cast<uint64>(in + end);
     }
-    add_unaligned(op, mine, rows + from, bytes, left, high, lowest, highest, shifted);
+    add_unaligned(op, mine, rows + from, bytes, left, high, lowest, highest);
     if (whole_vectors &&
         store_lanes<In>(op, mine, w, out, above * w.inner + column, int64(first), left > 0))
         return; // the whole block
@@ -323,7 +313,7 @@ __device__ void columns(const Op &op, const In *in, void *out, const work &w) {
 }
 
 template <class Op, class In> __device__ void reduce_axis(const In *in, void *out, const work &w) {
-    const Op op = {{settings_of(w)}};
+    const Op op = {{{int64(w.key), int64(w.mask), unsigned(w.kind)}}};
     switch (w.shape) {
     case AXIS_SINGLES:
         return singles(op, in, out, w);
@@ -335,13 +325,15 @@ template <class Op, class In> __device__ void reduce_axis(const In *in, void *ou
         return rows(op, in, out, w);
     case AXIS_VECTORS:
     case AXIS_UNALIGNED:
-    case AXIS_SHIFTED:
         return columns(op, in, out, w);
     case AXIS_GATHER:
     default:
-        return w.wide == 1
-                   ? gather<1>(op, in, out, w)
-                   : gather<AXIS_SIDE(sizeof(In)), AXIS_IS_FLAT(sizeof(In))>(op, in, out, w);
+        if (w.wide == 1)
+            return gather<1, 8>(op, in, out, w);
+        if constexpr (sizeof(In) <= AXIS_NARROW_ITEM)
+            if (w.wide == 4)
+                return gather<4, 4>(op, in, out, w);
+        return gather<AXIS_SIDE(sizeof(In)), 4, true>(op, in, out, w);
     }
 }
 

@@ -8,8 +8,8 @@
 enum {
     AXIS_BLOCK = 256,            /* threads */
     AXIS_SINGLE_ROWS = 8,        /* results of a thread where each is of one element */
-    AXIS_NARROW_ITEM = 2,        /* bytes: rows of such elements may be shifted, and */
-    AXIS_NARROW_ROW = 8,         /* staged ones of more than these bytes are folded by vectors */
+    AXIS_NARROW_ITEM = 2,        /* bytes of narrow elements: */
+    AXIS_NARROW_ROW = 8,         /* their staged rows of more than these bytes are vectors */
     AXIS_VECTOR_SHARED = 64,     /* bytes of shared memory a thread, for columns by vectors */
     AXIS_ITEM_SHARED = 16,       /* the same where elements are loaded one by one */
     AXIS_CHUNK = 1 << 30,        /* elements of a row that a block reduces, at most: fits 32 bits */
@@ -17,13 +17,11 @@ enum {
     AXIS_BYTE_VECTORS = 1 << 22, /* vectors of a thread that sums bytes in 32 bits, at most */
 };
 
-/* Results of a thread that loads elements one by one, if they are many; whether these are flat:
- * columns side by side, a block apart. */
-#define AXIS_SIDE(item) ((item) == 4 ? 8 : 4)
-#define AXIS_IS_FLAT(item) ((item) >= 4)
+/* Columns side by side, a block apart, of a thread that loads elements one by one, at most. */
+#define AXIS_SIDE(item) ((item) <= 4 ? 8 : 4)
 
 /* Rows of one element; small slabs through shared memory; slabs of few inner elements, or rows of
- * every second or third; rows; columns by vectors; the same unaligned, and shifted; all others,
+ * every second or third; rows; columns by vectors; the same unaligned; all others,
  * element by element. */
 enum axis_shape {
     AXIS_SINGLES,
@@ -32,7 +30,6 @@ enum axis_shape {
     AXIS_ROWS,
     AXIS_VECTORS,
     AXIS_UNALIGNED,
-    AXIS_SHIFTED,
     AXIS_GATHER
 };
 

@@ -53,10 +53,6 @@ static uint64_t multiprocessors(const struct ops_queue *queue) {
     return (uint64_t)queue->info.multiprocessors;
 }
 
-static uint64_t cache_bytes(const struct ops_queue *queue) {
-    return queue->info.cache_bytes ? queue->info.cache_bytes : USUAL_CACHE;
-}
-
 static bool one_axis(const struct axis_side *side) { return side->period[0] == 0; }
 
 static bool without_gaps(const struct axis_work *w) {
@@ -250,14 +246,6 @@ static bool plan_aligned_columns(const struct ops_queue *queue, struct task *tas
     return fit && plan_tiles(queue, task, AXIS_VECTORS);
 }
 
-/* A thread shifts vectors of rows that begin anywhere; its first and last may pass the array. */
-static bool plan_shifted_columns(const struct ops_queue *queue, struct task *task) {
-    struct axis_work *w = &task->work;
-    return task->item <= AXIS_NARROW_ITEM && w->reduced <= fixed(shifted_rows) &&
-           one_axis(&w->inner_axes) && (w->reduced == 1 || w->stride * task->item >= 2 * VECTOR) &&
-           plan_tiles(queue, task, AXIS_SHIFTED);
-}
-
 /* Columns by vectors of rows that begin anywhere: all rows of a thread begin at the same place in a
  * vector. */
 static bool plan_unaligned_columns(const struct ops_queue *queue, struct task *task) {
@@ -295,18 +283,18 @@ static uint64_t sectors_of(const struct task *task) {
 }
 
 /* Elements one by one. Lanes take adjacent elements of a result, or adjacent results; a thread
- * takes one result, or several. */
+ * takes one result, several narrow ones, or columns side by side. */
 static bool plan_gather(const struct ops_queue *queue, struct task *task, bool along) {
     struct axis_work *w = &task->work;
-    const uint64_t item = task->item, side = task->variant % 2 ? AXIS_SIDE(item) : 1;
-    const uint64_t results = w->outer * w->inner, reduced = w->reduced;
-    const bool flat = side > 1 && AXIS_IS_FLAT(item);
+    const uint64_t item = task->item, results = w->outer * w->inner, reduced = w->reduced;
+    const bool flat = !along && task->variant == 8, several = !flat && task->variant % 2;
     const uint64_t row = flat ? AXIS_ROW(*w) : max_u64(results, 1);
-    const unsigned k = task->variant / 2;
+    const uint64_t side = flat ? AXIS_SIDE(item) : several ? 4 : 1;
+    const unsigned k = flat ? 0 : task->variant / 2;
     uint64_t parts = !along ? 1u << k : k < 5 ? 2u << k : BLOCK;
-    const bool in_rows = !along && parts == 1 && !w->period && w->inner_axes.stride == 1;
-    if ((parts > 1 && reduced <= (along ? parts / 2 : parts)) || (side > 1 && parts == BLOCK) ||
-        (flat && (!in_rows || row < BLOCK * side)))
+    if ((parts > 1 && reduced <= (along ? parts / 2 : parts)) ||
+        (several && (parts == BLOCK || item > AXIS_NARROW_ITEM)) ||
+        (flat && (w->period || w->inner_axes.stride != 1 || row < BLOCK)))
         return false;
     while (!along && parts < BLOCK && results <= BLOCK / parts / 2)
         parts *= 2;
@@ -314,19 +302,18 @@ static bool plan_gather(const struct ops_queue *queue, struct task *task, bool a
     w->group = parts;
     w->wide = side;
     w->tiles = along;
-    const uint64_t of_a_block = BLOCK / parts * side,
-                   tiles = results / row * ceil_div(row, of_a_block);
+    const uint64_t in_row = ceil_div(row, BLOCK / parts * side), tiles = results / row * in_row;
     if (along && parts < BLOCK && reduced < AXIS_CHUNK)
         task->blocks = tiles;
     else
         split(queue, task, tiles, max_u64(16 * dtype_size(task->raw) / item, parts * IN_FLIGHT),
               parts);
     task->shared_bytes = BLOCK * AXIS_ITEM_SHARED;
-    const uint64_t loads = ceil_div(min_u64(w->chunk, reduced), parts);
+    const uint64_t loads = ceil_div(min_u64(w->chunk, reduced), parts) * side;
     task->results = flat ? 1 : side;
     task->sectors = sectors_of(task);
     task->joins = parts > 1 ? GATHER_JOINS * side : 0;
-    return plans(task, loads * side / (flat ? fixed(flat_loads) : 1), loads * side);
+    return plans(task, loads / (flat ? fixed(flat_loads) : 1), loads);
 }
 
 static bool plan_gather_along(const struct ops_queue *queue, struct task *task) {
@@ -402,11 +389,12 @@ static uint64_t sector_rate(const struct ops_queue *queue, const struct task *ta
 static uint64_t cost_of(const struct ops_queue *queue, const struct task *task,
                         const struct strategy *strategy) {
     const uint64_t m = multiprocessors(queue), bytes = memory_bytes(task);
-    const bool cached = bytes <= cache_bytes(queue) / 2;
+    const uint64_t cache = queue->info.cache_bytes ? queue->info.cache_bytes : USUAL_CACHE;
+    const bool cached = bytes <= cache / 2;
     const uint64_t element = strategy->element * (task->item == 8 ? fixed(wide_element) : 1);
-    const uint64_t more = (task->results - 1) * fixed(more_result);
     const bool small = task->work.shape == AXIS_GATHER && task->results == 1 && task->item <= 2;
     const uint64_t load = strategy->load + task->sectors / 2 + (small ? fixed(small_load) : 0);
+    const uint64_t more = (task->results - 1) * fixed(more_result);
     const uint64_t cycles = strategy->block + task->loads * load + task->elements * element + more +
                             task->joins * fixed(join);
     const uint64_t requested = task->blocks * (BLOCK / WARP) * task->loads * task->sectors * SECTOR;

@@ -30,6 +30,8 @@ AXES = 4  # the most axes of a pass on either side of the reduced one
 FUSED_SHORT = 64
 TURNED_MOST = 1 << 16  # elements of an array that a GPU reads out of order to save a second launch
 _FUSED_MOST = 1 << 31  # the elements' numbers have 31 bits
+_GAPS_LEAST = 12 << 20  # bytes of an array whose short gaps are read with the elements
+_SECTOR = 32  # bytes: memory delivers no fewer
 
 # The epilogues of a result, numbered as in reduce_axis.cu.
 RAW, FLOAT64, FLOAT32, INT8, INT16, INT32, INT64, ANY, ALL, ODD, FLOAT16, BFLOAT16 = range(12)
@@ -303,10 +305,22 @@ def _fused(work: AxisKernel, groups: Sequence[Group], reduced: Sequence[int]) ->
     if (
         groups[first][0] * size >= _FUSED_MOST
         or (step == 1 and size > FUSED_SHORT)
+        or (step == 1 and last + 1 == len(groups) and _joins_gaps(work, groups, first, size))
         or max(len(_side_axes(outer)), len(_side_axes(inner))) > AXES
     ):
         return None
     return pass_of(work, outer, (size, step), inner, groups[first][:2])
+
+
+def _joins_gaps(work: AxisKernel, groups: Sequence[Group], at: int, kept: int) -> bool:
+    """Return whether rows, group `at`, are better read with the gaps beside their `kept` elements.
+
+    One by one, narrow elements take longer than vectors of them and of gaps (TUNING.md A33).
+    """
+    item, (_, pitch, reduced) = by_name(work.items).itemsize, groups[at]
+    large = math.prod(size for size, _, _ in groups) * item >= _GAPS_LEAST
+    short = (pitch - kept) * item < _SECTOR if reduced else 8 * (pitch - kept) <= pitch * (3 - item)
+    return item <= 2 and work.op != "argmin" and large and pitch > kept and short
 
 
 @lru_cache(512)
@@ -328,12 +342,20 @@ def passes(work: AxisKernel, groups: tuple[Group, ...], fuses: bool = False) -> 
             outer, count, inner = groups[:-AXES], (1, 0), groups[-AXES:]
         if max(len(_side_axes(outer)), len(_side_axes(inner))) > AXES:
             return ()
-        last = len(reduced) < 2
+        left, step, rest = [], 1, (*outer, *inner)
+        if (
+            (fuses and len(reduced) == 1 and len(inner) == 2 and inner[1][1] == 1)
+            and count[0] >= _SECTOR
+            and _joins_gaps(work, groups, k + 1, inner[1][0])
+        ):  # reduces the gaps' columns too; a copy leaves them out
+            left, rest = [*reversed(inner)], outer
+            step = (inner[0][0] - 1) * inner[0][1] + inner[1][0]
+            inner = ((step, 1, False),)
+        last = len(reduced) < 2 and not left
         found.append(pass_of(work if last else work.raw(), outer, count, inner))
         if last:
             return tuple(found)
-        left, step = [], 1
-        for size, _, kind in reversed((*outer, *inner)):
+        for size, _, kind in reversed(rest):
             left.append((size, step, kind))
             step *= size
         groups, work = tuple(merge(reversed(left))), work.next()

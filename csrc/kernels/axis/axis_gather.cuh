@@ -14,11 +14,12 @@ __device__ inline unsigned periods(const work &w, unsigned index) {
 }
 
 // This thread's elements of SIDE results: every apart-th of `n`, `part` being its first; `first` is
-// the index of the chunk's first element.
+// the index of the chunk's first element. If FLAT, of columns a block apart, if these are among the
+// `places` from the first on.
 template <unsigned SIDE, unsigned AT_ONCE, bool FLAT, class Op, class In>
 __device__ void add_gathered(const Op &op, typename Op::Acc (&values)[SIDE],
                              const In *const (&from)[SIDE], const work &w, uint64 first,
-                             unsigned part, unsigned apart, unsigned n) {
+                             unsigned part, unsigned apart, unsigned n, unsigned places) {
     lanes<Op, In, 1> mine[SIDE];
 #pragma unroll
     for (unsigned i = 0; i < SIDE; i++)
@@ -40,11 +41,11 @@ __device__ void add_gathered(const Op &op, typename Op::Acc (&values)[SIDE],
                 offset[k] += int64(periods(w, unsigned(next) + k * apart)) * w.jump;
         alone<In> loaded[SIDE][AT_ONCE];
 #pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; k++)
+        for (unsigned i = 0; i < SIDE; i++)
 #pragma unroll
-            for (unsigned i = 0; i < SIDE; i++) {
+            for (unsigned k = 0; k < AT_ONCE; k++) { // no branches: the loads would wait
                 loaded[i][k].items[0] = absent;
-                if (int(k * apart) < left)
+                if ((!FLAT || i * BLOCK < places) && int(k * apart) < left)
                     loaded[i][k].items[0] = from[i][offset[k]];
             }
         op.by_kind([&](const auto &one) {
@@ -64,9 +65,9 @@ __device__ void add_gathered(const Op &op, typename Op::Acc (&values)[SIDE],
 }
 
 // `group` threads reduce a result, and SIDE results each: adjacent lanes take adjacent elements if
-// w.along, else adjacent results; if FLAT, of columns side by side (TUNING.md A30). Blocks take the
+// w.tiles, else adjacent results; if FLAT, of columns side by side (TUNING.md A30). Blocks take the
 // chunks of a tile of results in turn.
-template <unsigned SIDE, bool FLAT = false, class Op, class In>
+template <unsigned SIDE, unsigned AT_ONCE, bool FLAT = false, class Op, class In>
 __device__ void gather(const Op &op, const In *in, void *out, const work &w) {
     using Acc = typename Op::Acc;
     const unsigned parts = FLAT ? 1 : unsigned(w.group), shift = log2_of(parts),
@@ -77,25 +78,23 @@ __device__ void gather(const Op &op, const In *in, void *out, const work &w) {
                    mine = along ? threadIdx.x >> shift : threadIdx.x & (wide - 1);
     const unsigned tile = splits == 1 ? blockIdx.x : blockIdx.x / splits,
                    split = blockIdx.x - tile * splits;
-    // A flat tile lies in one row, and begins earlier where it would pass its end.
+    // A flat tile lies in one row.
     const uint64 results = w.outer * w.inner, row = FLAT ? AXIS_ROW(w) : results,
                  in_row = (row + wide * SIDE - 1) / (wide * SIDE),
                  o = FLAT ? tile / unsigned(in_row) : 0,
                  here = o * row + (tile - o * in_row) * (wide * SIDE), left = (o + 1) * row - here;
     const unsigned count = unsigned(left < wide * SIDE ? left : wide * SIDE),
-                   before = FLAT ? wide * SIDE - count : 0;
-    const uint64 begin = here - before + mine, first = split * w.chunk;
+                   places = mine < count ? count - mine : 0; // from this thread's first result on
+    const uint64 begin = here + mine, first = split * w.chunk;
     const unsigned n = unsigned(w.reduced - first < w.chunk ? w.reduced - first : w.chunk);
     const In *from[SIDE];
 #pragma unroll
-    for (unsigned i = 0; i < SIDE; i++) {
-        const uint64 r = begin + i * wide;
-        from[i] = FLAT && i ? from[0] + i * BLOCK : in + offset_of_result(w, r < results ? r : 0);
-    }
+    for (unsigned i = 0; i < SIDE; i++)
+        from[i] = FLAT && i ? from[0] + i * BLOCK
+                            : in + offset_of_result(w, i * wide < places ? begin + i * wide : here);
     Acc values[SIDE];
-    add_gathered<SIDE, SIDE == 1 ? 8 : 4, FLAT>(op, values, from, w, first, part, parts, n);
-    if (FLAT && !w.partials &&
-        storing<Op>::template store_all<BLOCK>(op, w, out, begin, values, int(before - mine)))
+    add_gathered<SIDE, AT_ONCE, FLAT>(op, values, from, w, first, part, parts, n, places);
+    if (FLAT && !w.partials && store_all<BLOCK>(op, w, out, begin, values, places))
         return;
 
     Acc *shared = shared_memory<Acc>();
@@ -111,10 +110,9 @@ __device__ void gather(const Op &op, const In *in, void *out, const work &w) {
     };
 #pragma unroll 1
     for (unsigned i = 0; i < SIDE; i++) {
-        const uint64 r = begin + i * wide;
         const Acc value = joined(values[0]);
-        if (part == 0 && r < results && r >= here) // not split: the first chunk
-            store_result(op, w, out, split * results + r, value);
+        if (part == 0 && i * wide < places) // not split: the first chunk
+            store_result(op, w, out, split * results + begin + i * wide, value);
         next_in_turn(values);
     }
     join_by_last<Op>(w, out, tile, results, 0, here, count);

@@ -304,26 +304,6 @@ __device__ inline void load_some(vec<In> (&loaded)[N], const uint4 &absent, cons
         loaded[k].words = load_if(there(k), from(k), absent);
 }
 
-// As load_some, for half as many vectors, which begin at any element; the others are `absent`.
-template <class In, unsigned N, class There, class From>
-__device__ inline void load_shifted(vec<In> (&loaded)[N], const uint4 &absent, const There &there,
-                                    const From &from) {
-    const auto off = [&](unsigned k) { return unsigned(reinterpret_cast<uint64>(from(k)) % 16); };
-    const auto aligned = [&](unsigned k) {
-        return reinterpret_cast<const uint4 *>(reinterpret_cast<uint64>(from(k)) / 16 * 16);
-    };
-#pragma unroll
-    for (unsigned k = 0; k < N / 2; k++) {
-        loaded[k].words = load_if(there(k), aligned(k), absent);
-        loaded[N / 2 + k].words = load_if(there(k) && off(k), aligned(k) + 1, absent);
-    }
-#pragma unroll
-    for (unsigned k = 0; k < N / 2; k++) {
-        loaded[k].words = cut_vector<sizeof(In)>(loaded[k].words, loaded[N / 2 + k].words, off(k));
-        loaded[N / 2 + k].words = absent;
-    }
-}
-
 // The elements of a vector that lie between two addresses; the others are zeros.
 template <class In> __device__ vec<In> part_of_vector(const In *at, uint64 begin, uint64 end) {
     vec<In> found;

@@ -66,31 +66,32 @@ struct lanes : own_values<lanes<Op, In, Count, Values>, Op, Values> {
 __device__ inline uint32_t nonzero_bytes(uint32_t word) {
     return ((word & 0x7f7f7f7fu) + 0x7f7f7f7fu | word) & 0x80808080u;
 }
-// Sums of bytes in 32 bits, as no thread has more than AXIS_BYTE_VECTORS vectors.
-template <unsigned Count> struct byte_sums : one_by_one<byte_sums<Count>> {
+// Sums of bytes in 32 bits, as no thread has more than AXIS_BYTE_VECTORS vectors: a word's bytes go
+// to one value each, or all to one. A multiplication by 1 at a byte's place and 0 elsewhere selects
+// it.
+template <unsigned Values>
+struct lanes<op_sum<int8_t>, int8_t, 16, Values>
+    : one_by_one<lanes<op_sum<int8_t>, int8_t, 16, Values>> {
     using Part = int32;
-    int32 values[Count] = {};
-    template <class One> __device__ explicit byte_sums(const One &) {}
-    // A word's bytes go to one value each, or all to one: a multiplication by 1 at a byte's place
-    // and 0 elsewhere selects it.
+    int32 values[Values] = {};
+    template <class One> __device__ explicit lanes(const One &) {}
     template <class One> __device__ void add_one(const One &op, const vec<int8_t> &one, uint32_t) {
+        constexpr unsigned OF_WORD = Values == 16 ? 4 : 1;
 #pragma unroll
-        for (unsigned i = 0; i < Count; i++) {
-            uint32_t word = one.word[Count == 16 ? i / 4 : i];
+        for (unsigned i = 0; i < 4 * OF_WORD; i++) {
+            uint32_t word = one.word[i / OF_WORD];
             if (op.is(AXIS_TRUTHS))
                 word = nonzero_bytes(word & keys_of<int8_t>(op.s)) >> 7;
-            const uint32_t pick = Count == 16 ? 1u << i % 4 * 8 : 0x01010101u;
-            values[i] = op.s.key == -1 ? __dp4a(int32(word), int32(pick), values[i])
-                                       : int32(__dp4a(word, pick, uint32_t(values[i])));
+            const uint32_t pick = OF_WORD == 4 ? 1u << i % 4 * 8 : 0x01010101u;
+            int32 &sum = values[i % Values];
+            sum = op.s.key == -1 ? __dp4a(int32(word), int32(pick), sum)
+                                 : int32(__dp4a(word, pick, uint32_t(sum)));
         }
     }
     __device__ Part part(unsigned i) const { return values[i]; }
     template <class One> static __device__ int64 whole(const One &op, Part part, positions) {
         return op.s.key == -1 ? part : int64(uint32_t(part));
     }
-};
-template <> struct lanes<op_sum<int8_t>, int8_t, 16> : byte_sums<16> {
-    using byte_sums::byte_sums;
 };
 
 // Sums of 16-bit floats: up to 16 in float32, then in float64. Divided by 16 they do not overflow,
@@ -206,7 +207,10 @@ struct lanes<op_argmin<int8_t>, int8_t, 16>
 };
 
 // The same along a row: all lanes belong to one result, and folded() is a thread's part of it.
-template <class Op, class In, unsigned Values = has_index<Op> ? vec<In>::count : 2>
+template <class Op, class In,
+          unsigned Values = has_index<Op>     ? vec<In>::count
+                            : sizeof(In) == 1 ? 4
+                                              : 2>
 struct along : lanes<Op, In, vec<In>::count, Values> {
     using along::lanes::lanes;
     template <class One> __device__ typename Op::Acc folded(const One &op, positions at) const {
@@ -217,13 +221,6 @@ struct along : lanes<Op, In, vec<In>::count, Values> {
                 value = one.apply(value, this->whole(op, this->part(i), {at.first + i, at.step}));
         });
         return value;
-    }
-};
-template <> struct along<op_sum<int8_t>, int8_t, 2> : byte_sums<4> {
-    using byte_sums::byte_sums;
-    template <class One> __device__ int64 folded(const One &op, positions at) const {
-        return whole(op, values[0], at) + whole(op, values[1], at) + whole(op, values[2], at) +
-               whole(op, values[3], at);
     }
 };
 

@@ -15,9 +15,6 @@ __device__ inline uint64 quotient(uint64 a, uint64 b) {
 }
 using work = axis_work;
 
-__device__ inline settings settings_of(const work &w) {
-    return {int64(w.key), int64(w.mask), unsigned(w.kind)};
-}
 // Not inlined: its divisions would be a large part of every kernel's code.
 __device__ __noinline__ int64 offset_of(axis_side side, uint64 index) {
     int64 at = 0, step = side.stride;
@@ -35,11 +32,7 @@ __device__ inline int64 offset_in(const axis_side &side, uint64 index) {
 }
 // The position of a result's first element.
 __device__ inline int64 offset_of_result(const work &w, uint64 result) {
-    if (w.inner == 1)
-        return offset_in(w.outer_axes, result);
-    if (w.outer == 1)
-        return offset_in(w.inner_axes, result);
-    const uint64 o = quotient(result, w.inner);
+    const uint64 o = w.inner == 1 ? result : w.outer == 1 ? 0 : quotient(result, w.inner);
     return offset_in(w.outer_axes, o) + offset_in(w.inner_axes, result - o * w.inner);
 }
 
@@ -79,15 +72,16 @@ __device__ __noinline__ void store_in_form(void *out, uint64 at, Number a, uint6
         return store_as<int64>(out, at, a);
     }
 }
-// A thread's adjacent results, in words of up to 16 bytes; false where only store() applies, or
-// where threads would store more than a sector apart.
+// Stores a thread's results of the first `places`, which are `Apart` from each other, adjacent ones
+// in words of up to 16 bytes; false where threads would store more than a sector apart.
 template <class To, unsigned Apart, class Number, unsigned Count>
-__device__ bool store_vectors(void *out, uint64 at, const Number (&results)[Count], int least) {
+__device__ bool store_vectors(void *out, uint64 at, const Number (&results)[Count],
+                              unsigned places) {
     constexpr unsigned BYTES = Count * sizeof(To);
     if constexpr (Apart > 1) {
 #pragma unroll
         for (unsigned i = 0; i < Count; i++)
-            if (int(i * Apart) >= least)
+            if (i * Apart < places)
                 store_as<To>(out, at + i * Apart, results[i]);
         return true;
     } else if constexpr (BYTES > 32 || BYTES < 4) {
@@ -103,96 +97,69 @@ __device__ bool store_vectors(void *out, uint64 at, const Number (&results)[Coun
         for (unsigned i = 0; i < Count; i++)
             vectors.items[i] = as_result<To>(results[i]);
 #pragma unroll
-        for (unsigned i = 0; least <= 0 && i < BYTES / sizeof(Word); i++)
+        for (unsigned i = 0; places && i < BYTES / sizeof(Word); i++)
             reinterpret_cast<Word *>(static_cast<To *>(out) + at)[i] = vectors.words[i];
         return true;
     }
 }
 
-// How results are stored: as they are, or indices.
-template <class Op> struct storing {
-    using Acc = typename Op::Acc;
+// The same in the form that the caller wants, minima as elements and argmin's as indices; false if
+// they are several and their form is rare.
+template <unsigned Apart = 1, class Op, class Acc, unsigned Count>
+__device__ bool store_all(const Op &op, const work &w, void *out, uint64 at,
+                          const Acc (&results)[Count], unsigned places) {
     using Stored = typename chosen<has_index<Op>, int64, typename Op::Raw>::type;
-    static __device__ Stored stored(const Op &op, const work &w, Acc a) {
+    Stored items[Count];
+#pragma unroll
+    for (unsigned i = 0; i < Count; i++)
         if constexpr (has_index<Op>)
-            return a.index + int64(w.divisor);
+            items[i] = results[i].index + int64(w.divisor);
         else
-            return op.raw(a);
+            items[i] = op.raw(results[i]);
+    return store_vectors<Stored, Apart>(out, at, items, places);
+}
+template <unsigned Apart, class Op, class Acc, unsigned Count>
+__device__ bool store_numbers(const Op &op, const work &w, void *out, uint64 at,
+                              const Acc (&results)[Count], unsigned places) {
+    constexpr bool WIDE = sizeof(op.neutral()) == 8;
+    if constexpr (Op::FRACTIONS) {
+        if (!WIDE && w.finish == FLOAT32 && w.divisor == 0)
+            return store_vectors<float32, Apart>(out, at, results, places);
+        if (Op::SHORT && w.finish == FLOAT16 && w.divisor == 0)
+            return store_vectors<half, Apart>(out, at, results, places);
+        if (Op::SHORT && w.finish == BFLOAT16 && w.divisor == 0)
+            return store_vectors<bfloat, Apart>(out, at, results, places);
     }
-    static __device__ void store(const Op &op, const work &w, void *out, uint64 at, Acc a) {
-        static_cast<Stored *>(out)[at] = stored(op, w, a);
-    }
-    template <unsigned Apart = 1, unsigned Count>
-    static __device__ bool store_all(const Op &op, const work &w, void *out, uint64 at,
-                                     const Acc (&results)[Count], int least) {
-        Stored items[Count];
-#pragma unroll
-        for (unsigned i = 0; i < Count; i++)
-            items[i] = stored(op, w, results[i]);
-        return store_vectors<Stored, Apart>(out, at, items, least);
-    }
-};
-template <class Op> struct storing_numbers {
-    using Acc = typename Op::Acc;
-    static constexpr bool FRACTIONS = Op::FRACTIONS;
-    static __device__ void store(const Op &, const work &w, void *out, uint64 at, Acc a) {
-        const bool whole = !FRACTIONS || w.divisor == 0;
-        if (w.finish == RAW || (whole && w.finish == (FRACTIONS ? FLOAT64 : INT64)))
-            store_as<Acc>(out, at, a);
-        else if (FRACTIONS && whole && w.finish == FLOAT32)
-            store_as<float32>(out, at, a);
-        else if (Op::SHORT && whole && w.finish == FLOAT16)
-            store_as<half>(out, at, float64(a));
-        else if (Op::SHORT && whole && w.finish == BFLOAT16)
-            store_as<bfloat>(out, at, float64(a));
-        else
-            store_in_form(out, at, a, w.finish, w.divisor);
-    }
-    template <unsigned Apart = 1, unsigned Count>
-    static __device__ bool store_all(const Op &, const work &w, void *out, uint64 at,
-                                     const Acc (&results)[Count], int least) {
-        if constexpr (FRACTIONS) {
-            if (w.divisor != 0)
-                return false;
-            if (Op::SHORT && w.finish == FLOAT16)
-                return store_vectors<half, Apart>(out, at, results, least);
-            if (Op::SHORT && w.finish == BFLOAT16)
-                return store_vectors<bfloat, Apart>(out, at, results, least);
-            if (Apart > 1 ? Count == 8 : Count >= 4)
-                return w.finish == FLOAT32 &&
-                       store_vectors<float32, Apart>(out, at, results, least);
-        }
-        return w.finish == (FRACTIONS ? FLOAT64 : INT64) &&
-               store_vectors<Acc, Apart>(out, at, results, least);
-    }
-};
-template <class In> struct storing<op_float_sum<In>> : storing_numbers<op_float_sum<In>> {};
+    const bool as_they_are =
+        Op::FRACTIONS ? w.finish == FLOAT64 && w.divisor == 0 : w.finish == INT64;
+    if ((Count == 1 || WIDE || !Op::FRACTIONS) && (as_they_are || w.finish == RAW))
+        return store_vectors<Acc, Apart>(out, at, results, places);
+    if (Count == 1)
+        store_in_form(out, at, results[0], w.finish, w.divisor);
+    return Count == 1;
+}
+template <unsigned Apart = 1, class In, unsigned Count>
+__device__ bool store_all(const op_float_sum<In> &op, const work &w, void *out, uint64 at,
+                          const float64 (&results)[Count], unsigned places) {
+    return store_numbers<Apart>(op, w, out, at, results, places);
+}
 // Sums are also counts, by which any() and all() are decided.
-template <class In> struct storing<op_sum<In>> : storing_numbers<op_sum<In>> {
-    using Op = op_sum<In>;
-    using Numbers = storing_numbers<Op>;
-    static __device__ bool are_truths(const work &w) { return w.finish == ANY || w.finish == ALL; }
-    static __device__ bool is_true(const work &w, int64 count) {
-        return w.finish == ANY ? count != 0 : count == int64(w.divisor);
-    }
-    template <unsigned Apart = 1, unsigned Count>
-    static __device__ bool store_all(const Op &op, const work &w, void *out, uint64 at,
-                                     const int64 (&results)[Count], int least) {
-        if (!are_truths(w))
-            return Numbers::template store_all<Apart>(op, w, out, at, results, least);
-        int64 truths[Count];
+template <unsigned Apart = 1, class In, unsigned Count>
+__device__ bool store_all(const op_sum<In> &op, const work &w, void *out, uint64 at,
+                          const int64 (&results)[Count], unsigned places) {
+    if (w.finish != ANY && w.finish != ALL)
+        return store_numbers<Apart>(op, w, out, at, results, places);
+    int64 truths[Count];
 #pragma unroll
-        for (unsigned i = 0; i < Count; i++)
-            truths[i] = is_true(w, results[i]);
-        return store_vectors<int8_t, Apart>(out, at, truths, least);
-    }
-    static __device__ void store(const Op &op, const work &w, void *out, uint64 at, int64 a) {
-        if (are_truths(w))
-            store_as<int8_t>(out, at, is_true(w, a));
-        else
-            Numbers::store(op, w, out, at, a);
-    }
-};
+    for (unsigned i = 0; i < Count; i++)
+        truths[i] = w.finish == ANY ? results[i] != 0 : results[i] == int64(w.divisor);
+    return store_vectors<int8_t, Apart>(out, at, truths, places);
+}
+template <class Op>
+__device__ void store_one(const Op &op, const work &w, void *out, uint64 at, typename Op::Acc a) {
+    const typename Op::Acc one[1] = {a};
+    store_all<BLOCK>(op, w, out, at, one, 1);
+}
 
 // --- partial results, which other blocks read
 
@@ -209,7 +176,7 @@ __device__ void store_result(const Op &op, const work &w, void *out, uint64 at,
     if (w.partials)
         store_partial(op, w, at, a);
     else
-        storing<Op>::store(op, w, out, at, a);
+        store_one(op, w, out, at, a);
 }
 // Bypasses L1, which does not see other blocks' stores.
 template <class Op>
@@ -298,21 +265,21 @@ __device__ void combine_parts(const Op &op, unsigned results, unsigned parts, co
 template <class Op>
 __device__ __noinline__ void join_results(const work &w, void *out, uint64 inner, uint64 o,
                                           uint64 begin, unsigned results) {
-    const Op op = {{settings_of(w)}};
+    const Op op = {{{int64(w.key), int64(w.mask), unsigned(w.kind)}}};
     const unsigned splits = unsigned(w.splits);
     const uint64 at = o * splits * inner + begin, out_at = o * inner + begin;
     if (results == 1) {
         const auto value =
             block_value(op, join_chunks<1>(op, w, at, inner, splits, threadIdx.x, BLOCK));
         if (threadIdx.x == 0)
-            storing<Op>::store(op, w, out, out_at, value);
+            store_one(op, w, out, out_at, value);
         return;
     }
     const auto join = [&](unsigned result, unsigned part, unsigned apart) {
         return join_chunks<8>(op, w, at + result, inner, splits, part, apart);
     };
     combine_parts(op, results, splits, join, [&](unsigned result, typename Op::Acc value) {
-        storing<Op>::store(op, w, out, out_at + result, value);
+        store_one(op, w, out, out_at + result, value);
     });
 }
 

@@ -134,7 +134,7 @@ __device__ void staged(const Op &op, const In *in, void *out, const work &w) {
         }
         value = group_value(op, value, group);
         if (result < results && lane == 0)
-            storing<Op>::store(op, w, out, first * inner + result, value);
+            store_one(op, w, out, first * inner + result, value);
     }
 }
 
@@ -157,7 +157,7 @@ __device__ void singles(const Op &op, const In *in, void *out, const work &w) {
         for (unsigned k = 0; k < AT_ONCE; k++) {
             const uint64 row = first + (done + k) * BLOCK;
             if (row < count)
-                storing<Op>::store(op, w, out, row, op.load(loaded[0], 0));
+                store_one(op, w, out, row, op.load(loaded[0], 0));
             next_in_turn(loaded);
         }
     }

@@ -13,14 +13,13 @@ constexpr unsigned BLOCKS = 4; // a multiprocessor: bounds a kernel's registers
 // --- trees
 
 template <class T> __device__ T from_lane(T value, unsigned distance) {
-    constexpr unsigned words = (sizeof(T) + 3) / 4;
     union {
         T value;
-        unsigned words[words];
+        unsigned words[sizeof(T) / 4];
     } u = {};
     u.value = value;
 #pragma unroll
-    for (unsigned i = 0; i < words; i++)
+    for (unsigned i = 0; i < sizeof(T) / 4; i++)
         u.words[i] = __shfl_xor_sync(0xffffffff, u.words[i], distance);
     return u.value;
 }

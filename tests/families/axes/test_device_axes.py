@@ -12,7 +12,7 @@ from test_reduce_axis import DTYPES, OTHERS, TOLERANCE, items_of, of_numpy, ops_
 
 import gpuopt
 from gpuopt.arrays import device_array, libraries
-from gpuopt.families import device_axes
+from gpuopt.families import axis_plan, device_axes
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -267,6 +267,25 @@ def test_read_in_place(rng, monkeypatch):
         for op, axis in itertools.product(("sum", "argmin"), (0, 1, 2)):
             compare(gpuopt.reduce(Strided(view), op, axis=axis), array, op, axis=axis)
         compare(gpuopt.reduce(Strided(view), "sum"), array, "sum", axis=None)
+
+
+def test_short_gaps_beside_narrow_elements_are_read(rng, monkeypatch):
+    """Columns of gaps are reduced too, and left out of the result."""
+    monkeypatch.setattr(axis_plan, "_GAPS_LEAST", 0)
+    for plan in (axis_plan.passes, axis_plan.scheme_of):
+        plan.cache_clear()
+    base = rng.integers(-9, 9, (3, 40, 7, 61))
+    for dtype in ("i1", "f2"):
+        x = base.astype(dtype)
+        for view, axes in (
+            (x[..., 3:58], (1,)),
+            (x[1, :, :, 5:60], (0,)),
+            (x[..., 8:56], (0, 1, 2, 3)),
+        ):
+            found = axis_plan.scheme_of(view.shape, view.strides, x.dtype, "max", axes, x.dtype)
+            assert len(found.passes) == 2
+            for op in ("sum", "max", "all", "mean"):
+                compare(gpuopt.reduce(Strided(view), op, axis=axes), view, op, axis=axes)
 
 
 def test_indices_of_reversed_axes(rng, monkeypatch):
