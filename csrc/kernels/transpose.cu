@@ -217,7 +217,10 @@ __device__ void move_unaligned_tile(const T *in, T *out, const transpose_plan &p
         }
     if constexpr (sizeof(T) < 4)
         if (plan.shape == TRANSPOSE_NARROW) {
-            move_narrow_tile(in, out, plan, corner);
+            if (plan.unit_wide > 128)
+                move_narrow_tile<T, sizeof(T) * 128>(in, out, plan, corner);
+            else
+                move_narrow_tile<T, 128>(in, out, plan, corner);
             return;
         }
     if constexpr (sizeof(T) <= 4)

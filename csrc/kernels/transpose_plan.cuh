@@ -98,6 +98,7 @@ struct transpose_plan {
      * of `span` columns. `slots` vectors begin in a column's rows, from the first multiple of
      * `align` bytes on; `lanes` lanes of a warp store adjacent ones. */
     uint32_t tile_height, span, slots, align, lanes;
+    uint32_t unit_wide; /* bytes of a row that a warp copies and transposes at a time */
     struct transpose_cut cuts[TRANSPOSE_CUTS];
     struct transpose_axis axes[TRANSPOSE_AXES_MAX];
     uint32_t all_row_tiles; /* of all strips of a matrix */

@@ -376,16 +376,19 @@ static bool is_wide_better(const struct axes *axes, const struct transpose_plan 
 
 /* Whether narrow tiles are better than these of a matrix: if that is large and has many columns of
  * 2-byte elements, or fills those in part, but not narrow ones, as two rows of tiles may be hardly
- * more than one (TUNING.md T26, T36, T41, T46). */
+ * more than one (TUNING.md T26, T36, T41, T46, T50). */
 static bool is_narrow_better(const struct axes *axes, const struct transpose_plan *matrix,
                              const struct transpose_plan *narrow) {
     const uint64_t eighths = axes->item == 1 ? fixed(narrow_fill) : fixed(whole_fill);
     const uint64_t used = (uint64_t)narrow->tile_columns * axes->item * narrow->tile_height;
+    /* All columns in one unit, or rows so far apart that longer pieces of them are better. */
+    const bool one = narrow->unit_wide == LINE && !fills(matrix, axes->item, fixed(unit_fill));
+    const bool far = axes->item > 1 && matrix->in_pitch * axes->item >= fixed(far_rows);
     const bool part = narrow->rows * narrow->columns * axes->item >= fixed(whole_matrix) &&
                       8 * used >= fixed(narrow_fill) * narrow->tile_bytes &&
                       !fills(matrix, axes->item, fixed(narrow_fill));
     if (matrix->shape == TRANSPOSE_PHASED && axes->items * axes->item >= fixed(narrow_large) &&
-        (part || (axes->item > 1 && matrix->columns >= fixed(many_pairs))))
+        (part || one || far || (axes->item > 1 && matrix->columns >= fixed(many_pairs))))
         return true;
     if (ops_transpose_runs(axes, narrow) && !fills(matrix, axes->item, eighths))
         return true;

@@ -437,8 +437,8 @@ bool ops_transpose_gathers(const struct axes *axes) {
 
 /* --- elements of 1 and 2 bytes */
 
-/* As in transpose_narrow.cuh: a warp's unit is 4 rows of 128 bytes. */
-enum { UNIT_ROWS = 4, UNIT_WIDE = 128, UNIT = UNIT_ROWS * UNIT_WIDE, COLUMN = 16 };
+/* As in transpose_narrow.cuh: a warp's unit is 4 rows of 128 bytes, or 256. */
+enum { UNIT_ROWS = 4, UNIT_WIDE = 128, COLUMN = 16 };
 
 /* Axes that are adjacent in memory, on one side. */
 struct side {
@@ -529,13 +529,20 @@ static void choose_columns(uint64_t item, uint64_t most, uint64_t all_in,
     /* Unaligned rows, as those of the next column are, leave a vector less of a unit. */
     const bool aligned = plan->align == SECTOR && all_in % VECTOR == 0 && plan->item_step == 1;
     const uint64_t step = (!aligned ? item : all_in % SECTOR ? VECTOR : SECTOR) / item;
-    const uint64_t span = (UNIT_WIDE - (aligned ? 0 : VECTOR)) / item / plan->item_step;
-    const uint64_t wide = span * max_u64(1, most / (units * UNIT));
+    /* All columns in one unit of 256 bytes are fewer sectors than in two (TUNING.md T50). */
+    const uint64_t all = plan->columns * item;
+    const bool two = item > 1 && plan->items * item >= fixed(narrow_large) && !aligned &&
+                     plan->item_step == 1 && all > UNIT_WIDE - VECTOR &&
+                     all <= 2 * UNIT_WIDE - VECTOR;
+    plan->unit_wide = two ? 2 * UNIT_WIDE : UNIT_WIDE;
+    const uint64_t unit = UNIT_ROWS * plan->unit_wide;
+    const uint64_t span = (plan->unit_wide - (aligned ? 0 : VECTOR)) / item / plan->item_step;
+    const uint64_t wide = span * max_u64(1, most / (units * unit));
     const uint64_t even = ceil_div(plan->columns, ceil_div(plan->columns, wide));
     const uint64_t spans = ceil_div(even, span);
     plan->span = (uint32_t)(ceil_div(ceil_div(even, spans), step) * step);
     plan->tile_columns = (uint32_t)(plan->span * spans);
-    plan->tile_bytes = (uint32_t)(units * UNIT * spans);
+    plan->tile_bytes = (uint32_t)(units * unit * spans);
     plan->load_magic = magic(units);
     plan->wrap_magic = magic(plan->span);
     plan->table_bytes = (uint32_t)(plan->tile_columns * (plan->whole ? sizeof(uint32_t) : COLUMN) +

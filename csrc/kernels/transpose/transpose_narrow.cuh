@@ -13,15 +13,15 @@ namespace transpose {
 // column follows the last one: a vector with the end of one column and the start of the next is
 // gathered like any other.
 //
-// A warp copies 128 bytes of each of 4 rows to shared memory, a unit; all copies are in flight
+// A warp copies `Wide` bytes of each of 4 rows to shared memory, a unit; all copies are in flight
 // before the first is waited for. Then it reads the unit by words, shifts each row's into place,
 // and stores it transposed: words of a column, of `ITEMS` rows each, a group. Word c of the tile's
 // group g is at c ^ (g & 28): lanes that hold a row, and lanes that gather vectors of 4 adjacent
 // columns, use different banks.
-template <class T> struct narrow_tile {
+template <class T, unsigned Wide> struct narrow_tile {
     static constexpr unsigned ITEMS = 4 / sizeof(T); // of a word
     static constexpr unsigned VECTOR = 16 / sizeof(T);
-    static constexpr unsigned PITCH = 32 * ITEMS * 4; // bytes
+    static constexpr unsigned PITCH = Wide * ITEMS, UNIT = 4 * Wide; // bytes
     // A column: the first vector of the output, aligned to `align`, that begins in it, the byte in
     // the tile of the word, without that swizzle, with that vector's first element, the bits before
     // it in the word, more than 32 for whole words, and the column's elements before the vector.
@@ -40,7 +40,7 @@ template <class T> struct narrow_tile {
     __device__ explicit narrow_tile(const transpose_plan &plan)
         : plan(plan), words(shared_memory<char>()),
           skipped(reinterpret_cast<uint4 *>(words + plan.tile_bytes)),
-          columns(reinterpret_cast<column *>(skipped + plan.tile_bytes / 512)),
+          columns(reinterpret_cast<column *>(skipped + plan.tile_bytes / UNIT)),
           slots(reinterpret_cast<unsigned *>(columns)) {}
 
     // The byte of the word with element `row` of a column that begins at `slot`, and the vector
@@ -97,11 +97,12 @@ template <class T> struct narrow_rows {
 
 // Copies the vectors that may hold a tile's rows, of `units` units a span. Those that are not
 // entirely in the array are loaded by elements.
-template <class T>
-__device__ void copy_units(const narrow_tile<T> &tile, const narrow_rows<T> &rows, unsigned units,
-                           unsigned all, const T *in) {
-    constexpr unsigned WARPS = TILES_BLOCK / 32, COUNT = 8; // units at once
-    const unsigned lane = threadIdx.x % 32, offset = lane % 8 * 16;
+template <class T, unsigned Wide>
+__device__ void copy_units(const narrow_tile<T, Wide> &tile, const narrow_rows<T> &rows,
+                           unsigned units, unsigned all, const T *in) {
+    constexpr unsigned WARPS = TILES_BLOCK / 32, COUNT = 8;  // units at once
+    constexpr unsigned LANES = Wide / 16, ROWS = 32 / LANES; // of a row; of the lanes
+    const unsigned lane = threadIdx.x % 32, offset = lane % LANES * 16;
     const unsigned wide = tile.plan.span * tile.plan.item_step * unsigned(sizeof(T));
     const uint64 low = reinterpret_cast<uint64>(in);
     const uint64 high = reinterpret_cast<uint64>(in + tile.plan.reach);
@@ -117,78 +118,92 @@ __device__ void copy_units(const narrow_tile<T> &tile, const narrow_rows<T> &row
         if (place < all)
             reinterpret_cast<unsigned *>(tile.skipped + place)[lane % 4] =
                 static_cast<unsigned>(own) % 16 / 4 << 18 | static_cast<unsigned>(own) % 4 * 8;
-        char *to = tile.words + first * 512 + lane / 8 * 128;
+        char *to = tile.words + first * tile.UNIT + lane / LANES * Wide;
         if (!__any_sync(~0u, own < low + 15 || own + wide + 31 > high)) {
             // Two lanes share a request if they share a sector: a row that begins at an odd vector
             // is copied from its second one on, the first one last.
             const auto vector = static_cast<unsigned>((own - (low & ~31ull)) / 16);
 #pragma unroll
-            for (unsigned k = 0; k < COUNT; k++) {
-                const unsigned at = __shfl_sync(~0u, vector, k * 4 + lane / 8);
-                const unsigned mine = (lane + at % 2) % 8;
-                if (mine * 16 < wide + 15 && first + k * WARPS < all)
-                    copy_async(reinterpret_cast<uint4 *>(to + k * WARPS * 512) + mine,
-                               vectors + (at + mine));
+            for (unsigned k = 0; k < COUNT * 4; k += ROWS) {
+                const unsigned at = __shfl_sync(~0u, vector, k + lane / LANES);
+                const unsigned mine = (lane + at % 2) % LANES;
+                if (mine * 16 < wide + 15 && first + k / 4 * WARPS < all)
+                    copy_async(
+                        reinterpret_cast<uint4 *>(to + k / 4 * (WARPS * tile.UNIT) + k % 4 * Wide) +
+                            mine,
+                        vectors + (at + mine));
             }
             continue;
         }
 #pragma unroll 1
-        for (unsigned k = 0; k < COUNT && first + k * WARPS < all; k++) {
-            const uint64 from = (__shfl_sync(~0u, own, k * 4 + lane / 8) & ~15ull) + offset;
+        for (unsigned k = 0; k < COUNT * 4 && first + k / 4 * WARPS < all; k += ROWS) {
+            const uint64 from = (__shfl_sync(~0u, own, k + lane / LANES) & ~15ull) + offset;
+            char *there = to + k / 4 * (WARPS * tile.UNIT) + k % 4 * Wide + offset;
 #pragma unroll 1
             for (unsigned j = 0; j < 16; j += sizeof(T))
                 if (from + j >= low && from + j < high)
-                    *reinterpret_cast<T *>(to + k * WARPS * 512 + offset + j) =
-                        *reinterpret_cast<const T *>(from + j);
+                    *reinterpret_cast<T *>(there + j) = *reinterpret_cast<const T *>(from + j);
         }
     }
 }
 
 // Transposes the warp's units in place.
-template <class T> __device__ void turn_units(const narrow_tile<T> &tile, unsigned all) {
-    constexpr unsigned ITEMS = narrow_tile<T>::ITEMS, PITCH = narrow_tile<T>::PITCH;
+template <class T, unsigned Wide>
+__device__ void turn_units(const narrow_tile<T, Wide> &tile, unsigned all) {
+    constexpr unsigned ITEMS = narrow_tile<T, Wide>::ITEMS, PITCH = narrow_tile<T, Wide>::PITCH;
+    // The lane after those whose word is stored has the last one's next word.
+    constexpr unsigned WORDS = Wide / 128, LANES = WORDS > 1 ? 30 : 32;
     constexpr unsigned WARPS = TILES_BLOCK / 32;
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     // Lanes beyond the span repeat the word after it.
-    const unsigned own = 4 * least(lane, (tile.plan.span * unsigned(sizeof(T)) + 3) / 4);
+    const unsigned last = (tile.plan.span * unsigned(sizeof(T)) + 3) / 4;
 #pragma unroll 2
     for (unsigned unit = warp; unit < all; unit += WARPS) {
-        char *words = tile.words + unit * 512;
+        char *words = tile.words + unit * tile.UNIT;
         const uint4 found = tile.skipped[unit];
         const unsigned skipped[] = {found.x, found.y, found.z, found.w};
-        unsigned taken[4];
+        unsigned taken[WORDS][4];
 #pragma unroll
-        for (unsigned i = 0; i < 4; i++)
-            taken[i] =
-                *reinterpret_cast<const unsigned *>(words + own + i * 128 + (skipped[i] >> 16));
+        for (unsigned k = 0; k < WORDS; k++)
+#pragma unroll
+            for (unsigned i = 0; i < 4; i++)
+                taken[k][i] = *reinterpret_cast<const unsigned *>(
+                    words + 4 * least(lane + k * LANES, last) + i * Wide + (skipped[i] >> 16));
         __syncwarp();
 #pragma unroll
-        for (unsigned i = 0; i < 4; i++)
-            taken[i] = __funnelshift_r(taken[i], __shfl_down_sync(~0u, taken[i], 1), skipped[i]);
+        for (unsigned k = 0; k < WORDS; k++)
 #pragma unroll
-        for (unsigned i = 0; i < 4; i += ITEMS) {
-            unsigned turned[ITEMS];
+            for (unsigned i = 0; i < 4; i++)
+                taken[k][i] =
+                    __funnelshift_r(taken[k][i], __shfl_down_sync(~0u, taken[k][i], 1), skipped[i]);
+        if (lane < LANES)
 #pragma unroll
-            for (unsigned j = 0; j < ITEMS; j++)
-                turned[j] = taken[i + j];
-            turn_words(turned);
-            put_words(
-                reinterpret_cast<unsigned *>(words + i / ITEMS * PITCH +
-                                             ((lane * ITEMS * 4) ^ (unit * (16 / ITEMS) & 112))),
-                turned);
-        }
+            for (unsigned k = 0; k < WORDS; k++)
+#pragma unroll
+                for (unsigned i = 0; i < 4; i += ITEMS) {
+                    unsigned turned[ITEMS];
+#pragma unroll
+                    for (unsigned j = 0; j < ITEMS; j++)
+                        turned[j] = taken[k][i + j];
+                    turn_words(turned);
+                    put_words(reinterpret_cast<unsigned *>(
+                                  words + i / ITEMS * PITCH +
+                                  (((lane + k * LANES) * ITEMS * 4) ^ (unit * (16 / ITEMS) & 112))),
+                              turned);
+                }
     }
 }
 
 // The same where gaps follow the input's elements, which are taken one by one.
-template <class T> __device__ void turn_gaps(const narrow_tile<T> &tile, unsigned all) {
-    constexpr unsigned ITEMS = narrow_tile<T>::ITEMS, PITCH = narrow_tile<T>::PITCH;
+template <class T, unsigned Wide>
+__device__ void turn_gaps(const narrow_tile<T, Wide> &tile, unsigned all) {
+    constexpr unsigned ITEMS = narrow_tile<T, Wide>::ITEMS, PITCH = narrow_tile<T, Wide>::PITCH;
     constexpr unsigned WARPS = TILES_BLOCK / 32;
     const unsigned lane = threadIdx.x % 32, last = tile.plan.span - 1;
     const unsigned step = tile.plan.item_step * unsigned(sizeof(T));
 #pragma unroll 1
     for (unsigned unit = threadIdx.x / 32; unit < all; unit += WARPS) {
-        char *words = tile.words + unit * 512;
+        char *words = tile.words + unit * tile.UNIT;
         const uint4 found = tile.skipped[unit];
         const unsigned skipped[] = {found.x, found.y, found.z, found.w};
         unsigned taken[ITEMS][4];
@@ -197,7 +212,7 @@ template <class T> __device__ void turn_gaps(const narrow_tile<T> &tile, unsigne
 #pragma unroll
             for (unsigned i = 0; i < 4; i++)
                 taken[j][i] = *reinterpret_cast<const T *>(
-                    words + least(lane + 32 * j, last) * step + i * 128 + (skipped[i] >> 16) +
+                    words + least(lane + 32 * j, last) * step + i * Wide + (skipped[i] >> 16) +
                     skipped[i] % 32 / 8);
         __syncwarp();
 #pragma unroll
@@ -219,10 +234,11 @@ template <class T> __device__ void turn_gaps(const narrow_tile<T> &tile, unsigne
 
 // Stores the vectors of the tile's columns that begin in its rows; `rows` are left in the matrix.
 // In a warp, `lanes` lanes take adjacent vectors of a column. `to`: the output's first vector.
-template <class T>
-__device__ void store_columns(const narrow_tile<T> &tile, uint4 *to, uint64 rows,
+template <class T, unsigned Wide>
+__device__ void store_columns(const narrow_tile<T, Wide> &tile, uint4 *to, uint64 rows,
                               unsigned columns) {
-    constexpr unsigned ITEMS = narrow_tile<T>::VECTOR, PITCH = narrow_tile<T>::PITCH;
+    constexpr unsigned ITEMS = narrow_tile<T, Wide>::VECTOR;
+    constexpr unsigned PITCH = narrow_tile<T, Wide>::PITCH;
     const transpose_plan &plan = tile.plan;
     const unsigned lanes = plan.lanes, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const unsigned left =
@@ -254,10 +270,10 @@ __device__ void store_columns(const narrow_tile<T> &tile, uint4 *to, uint64 rows
 
 // Stores the elements of each column before its first vector if the tile has its start, and those
 // after its last one.
-template <class T>
-__device__ void store_ends(const narrow_tile<T> &tile, uint4 *to, uint64 rows, unsigned columns,
-                           bool begins) {
-    constexpr unsigned ITEMS = narrow_tile<T>::VECTOR, SIZE = sizeof(T);
+template <class T, unsigned Wide>
+__device__ void store_ends(const narrow_tile<T, Wide> &tile, uint4 *to, uint64 rows,
+                           unsigned columns, bool begins) {
+    constexpr unsigned ITEMS = narrow_tile<T, Wide>::VECTOR, SIZE = sizeof(T);
 #pragma unroll 1
     for (unsigned k = threadIdx.x; k < 2 * columns; k += TILES_BLOCK) {
         const bool tail = k >= columns;
@@ -282,10 +298,10 @@ __device__ void store_ends(const narrow_tile<T> &tile, uint4 *to, uint64 rows, u
 
 // Stores a tile of whole columns that adjoin in the output, from `to` on: its vectors, and the
 // elements before and after those of the matrix.
-template <class T>
-__device__ void store_run(const narrow_tile<T> &tile, T *to, unsigned columns, bool begins,
+template <class T, unsigned Wide>
+__device__ void store_run(const narrow_tile<T, Wide> &tile, T *to, unsigned columns, bool begins,
                           bool ends) {
-    constexpr unsigned ITEMS = narrow_tile<T>::VECTOR, SIZE = sizeof(T);
+    constexpr unsigned ITEMS = narrow_tile<T, Wide>::VECTOR, SIZE = sizeof(T);
     const unsigned rows = static_cast<unsigned>(tile.plan.rows), all = columns * rows;
     const unsigned before = (0 - static_cast<unsigned>(reinterpret_cast<uint64>(to))) % 16 / SIZE;
 #pragma unroll 1
@@ -301,10 +317,10 @@ __device__ void store_run(const narrow_tile<T> &tile, T *to, unsigned columns, b
         store_pieces(to, tile.gather(tile.slots[0], 0), before * SIZE, true);
 }
 
-template <class T>
+template <class T, unsigned Wide>
 __device__ void move_narrow_tile(const T *in, T *out, const transpose_plan &plan,
                                  const tile_corner &corner) {
-    const narrow_tile<T> tile(plan);
+    const narrow_tile<T, Wide> tile(plan);
     const uint64 row = static_cast<uint64>(corner.row_tile) * plan.tile_rows;
     const uint64 left = static_cast<uint64>(corner.column_tile) * plan.tile_columns;
     const unsigned columns = least(plan.columns - left, plan.tile_columns);
@@ -321,7 +337,7 @@ __device__ void move_narrow_tile(const T *in, T *out, const transpose_plan &plan
 #pragma unroll 1
     for (unsigned k = threadIdx.x; k < columns; k += TILES_BLOCK) {
         const unsigned span = __umulhi(k, plan.wrap_magic);
-        const unsigned slot = span * units * 512 + (k - span * plan.span) * 4;
+        const unsigned slot = span * units * tile.UNIT + (k - span * plan.span) * 4;
         if (plan.whole) {
             tile.slots[k] = slot;
             continue;
