@@ -330,9 +330,8 @@ template <class Op, class In> __device__ void reduce_axis(const In *in, void *ou
     default:
         if (w.wide == 1)
             return gather<1, 8>(op, in, out, w);
-        if constexpr (sizeof(In) <= AXIS_NARROW_ITEM)
-            if (w.wide == 4)
-                return gather<4, 4>(op, in, out, w);
+        if (w.wide == AXIS_SEVERAL(sizeof(In)))
+            return gather<AXIS_SEVERAL(sizeof(In)), 4>(op, in, out, w);
         return gather<AXIS_SIDE(sizeof(In)), 4, true>(op, in, out, w);
     }
 }

@@ -17,8 +17,10 @@ enum {
     AXIS_BYTE_VECTORS = 1 << 22, /* vectors of a thread that sums bytes in 32 bits, at most */
 };
 
-/* Columns side by side, a block apart, of a thread that loads elements one by one, at most. */
+/* Results of a thread that loads elements one by one, unless it has one: columns side by side, a
+ * block apart; and any others. The two differ. */
 #define AXIS_SIDE(item) ((item) <= 4 ? 8 : 4)
+#define AXIS_SEVERAL(item) ((item) <= 4 ? 4 : 3)
 
 /* Rows of one element; small slabs through shared memory; slabs of few inner elements, or rows of
  * every second or third; rows; columns by vectors; the same unaligned; all others,

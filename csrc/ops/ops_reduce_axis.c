@@ -283,17 +283,16 @@ static uint64_t sectors_of(const struct task *task) {
 }
 
 /* Elements one by one. Lanes take adjacent elements of a result, or adjacent results; a thread
- * takes one result, several narrow ones, or columns side by side. */
+ * takes one result, several, or columns side by side. */
 static bool plan_gather(const struct ops_queue *queue, struct task *task, bool along) {
     struct axis_work *w = &task->work;
     const uint64_t item = task->item, results = w->outer * w->inner, reduced = w->reduced;
     const bool flat = !along && task->variant == 8, several = !flat && task->variant % 2;
     const uint64_t row = flat ? AXIS_ROW(*w) : max_u64(results, 1);
-    const uint64_t side = flat ? AXIS_SIDE(item) : several ? 4 : 1;
+    const uint64_t side = flat ? AXIS_SIDE(item) : several ? AXIS_SEVERAL(item) : 1;
     const unsigned k = flat ? 0 : task->variant / 2;
     uint64_t parts = !along ? 1u << k : k < 5 ? 2u << k : BLOCK;
-    if ((parts > 1 && reduced <= (along ? parts / 2 : parts)) ||
-        (several && (parts == BLOCK || item > AXIS_NARROW_ITEM)) ||
+    if ((parts > 1 && reduced <= (along ? parts / 2 : parts)) || (several && parts == BLOCK) ||
         (flat && (w->period || w->inner_axes.stride != 1 || row < BLOCK)))
         return false;
     while (!along && parts < BLOCK && results <= BLOCK / parts / 2)
