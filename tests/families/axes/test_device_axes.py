@@ -288,6 +288,19 @@ def test_short_gaps_beside_narrow_elements_are_read(rng, monkeypatch):
                 compare(gpuopt.reduce(Strided(view), op, axis=axes), view, op, axis=axes)
 
 
+@pytest.mark.parametrize(("dtype", "of_thread"), [("float32", 4), ("int64", 3)])
+def test_a_thread_takes_several_results_of_short_rows(dtype, of_thread, rng):
+    """Few rows of few columns, in slabs with gaps between them; the last block is not full."""
+    base = rng.integers(-99, 99, (40_002, 4, 26)).astype(dtype)
+    view = (base * (rng.random(base.shape) < 0.5).astype(dtype))[::2]
+    for op in ("sum", "max", "any", "argmin"):
+        with gpuopt.profile(device="sim") as profiled:
+            got = gpuopt.reduce(Strided(view), op, axis=1)
+        compare(got, view, op, axis=1)
+        blocks = -(-view[:, 0].size // (256 * of_thread))
+        assert [launch.grid[0] for launch in profiled.launches] == [blocks], op
+
+
 def test_indices_of_reversed_axes(rng, monkeypatch):
     """Among equal extremes the caller's first wins, although memory is read forwards."""
     monkeypatch.setattr(
