@@ -315,7 +315,8 @@ def _fused(work: AxisKernel, groups: Sequence[Group], reduced: Sequence[int]) ->
 def _joins_gaps(work: AxisKernel, groups: Sequence[Group], at: int, kept: int) -> bool:
     """Return whether rows, group `at`, are better read with the gaps beside their `kept` elements.
 
-    One by one, narrow elements take longer than vectors of them and of gaps (TUNING.md A33).
+    One by one, narrow elements take longer than vectors of them and of gaps: of less than a sector
+    within reduced rows, else of a quarter of rows of bytes, an eighth of halves (TUNING.md A33).
     """
     item, (_, pitch, reduced) = by_name(work.items).itemsize, groups[at]
     large = math.prod(size for size, _, _ in groups) * item >= _GAPS_LEAST
