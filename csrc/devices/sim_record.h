@@ -11,7 +11,6 @@ enum { SIM_RECORD_COUNTERS = sizeof(struct sim_counters) / sizeof(uint64_t) };
 extern const struct device_counter sim_record_counters[SIM_RECORD_COUNTERS];
 
 /* A launch that counters() has not reported yet. */
-/* A launch that counters() has not reported yet. */
 struct sim_record {
     struct sim_record *next;
     struct sim_report *report;

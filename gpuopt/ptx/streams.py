@@ -292,11 +292,12 @@ class Stream:
                 watcher.ended(work.piece)
 
 
-def drain(device: str) -> None:
-    """Run all work of a device's streams, before work that the host waits for."""
+def drain(device: str | None = None) -> None:
+    """Run all work of a device's streams (None: of every device's) before work that follows."""
     with _LOCK:
-        for stream in list(_STREAMS.get(device, ())):
-            stream.synchronize()
+        for name in [device] if device else list(_STREAMS):
+            for stream in list(_STREAMS.get(name, ())):
+                stream.synchronize()
 
 
 def stream_on(stream: Any, device: str) -> Stream:
