@@ -439,11 +439,11 @@ def _there(
         return None
     by_view = {id(view): each for view, each in zip(views, steps, strict=True)}
     every = [by_view.get(id(each), (0,) * len(shape)) for each in operands]
-    axes, before = _axes(shape, item, *every, made), []
+    axes, before, after = _axes(shape, item, *every, made), [], []
     if variant is None and len(axes) <= AXES:
         turned = 0 if block else _core.turned(item, _settings(n, axes))
-        if before := vector_passes.in_order(shape, every, made, dtype, turned):
-            axes = _axes(shape, item, *every, made)
+        before, after, written = vector_passes.in_one_order(shape, every, made, dtype, turned)
+        axes = _axes(shape, item, *every, written)
     if variant is None and not before and axes and not numbers:
         before, axes = vector_passes.with_long_row(axes, n, dtype)
     straight = not numbers and axes in ([], [(n, 1, 1, 1)])
@@ -460,6 +460,7 @@ def _there(
         out=-1 if out is None else at + 3,
         back=_inverse(order),
         before=before,
+        after=after,
         factor=-1 if factor is None else 0,
         factor_dtype=name,
         how=(variant, block),

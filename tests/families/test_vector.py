@@ -178,15 +178,15 @@ def test_result_has_numpys_order_in_memory(device, rng):
 
 @pytest.mark.parametrize("device", kinds()[1:])
 def test_operands_in_other_orders_are_brought_into_the_results(device, rng, monkeypatch):
-    brought, real = [], vector_passes.in_order
+    brought, real = [], vector_passes.in_one_order
 
     def counted(*arguments):
-        passes = real(*arguments)
-        brought.append(len(passes))
-        return passes
+        before, after, written = real(*arguments)
+        brought.append(len(before) + len(after))
+        return before, after, written
 
     monkeypatch.setattr(vector_passes, "_ACROSS", 64)
-    monkeypatch.setattr(vector_passes, "in_order", counted)
+    monkeypatch.setattr(vector_passes, "in_one_order", counted)
     for case in range(120):
         shape = tuple(rng.integers(1, 20, rng.integers(1, 5)))
         dtype = ("int8", "float16", "int32", "float32", "float64")[case % 5]
@@ -198,6 +198,39 @@ def test_operands_in_other_orders_are_brought_into_the_results(device, rng, monk
         np.testing.assert_array_equal(out.get(), x + y)
         del held
     assert 10 < sum(count > 0 for count in brought) < len(brought)
+
+
+@pytest.mark.parametrize("device", kinds()[1:])
+@pytest.mark.parametrize("dtype", ["int8", "bfloat16", "float16"])
+def test_a_sum_across_the_result_is_turned_itself_where_that_moves_less(
+    device, dtype, rng, monkeypatch
+):
+    """Both operands across, or one and a row: not if a column, or another order, is read."""
+    monkeypatch.setattr(vector_passes, "_ACROSS", 64)
+    monkeypatch.setattr(vector_passes, "_FEW", (0, 0))
+    dtype = by_name(dtype)
+    for shape, axes in (((24, 70), (1, 0)), ((70, 28), (1, 0)), ((18, 4, 31), (2, 0, 1))):
+        x, z = (
+            rng.integers(-9, 9, [shape[axes.index(k)] for k in range(len(shape))])
+            .astype(dtype)
+            .transpose(axes)
+            for _ in range(2)
+        )
+        whole, row, column = (
+            rng.integers(-9, 9, extents).astype(dtype)
+            for extents in (shape, shape[-1:], (*shape[:-1], 1))
+        )
+        for y, last in ((z, True), (row, True), (column, False), (whole, False)):
+            for left, right in ((x, y), (y, x)):
+                (here, *_), (there, *_) = held = [strided(k, device) for k in (left, right)]
+                out = gpuopt.empty(shape, dtype, device)
+                with gpuopt.Profile(device) as profiled:
+                    gpuopt.add(here, there, out=out)
+                np.testing.assert_array_equal(out.get(), left + right)
+                kernels = [launch.kernel for launch in profiled.launches]
+                if device != "cuda":  # a GPU's launches are not recorded
+                    assert [name.startswith("vector") for name in kernels] == [last, not last]
+                del held
 
 
 @pytest.mark.parametrize("device", kinds()[1:])
