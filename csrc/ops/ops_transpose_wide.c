@@ -166,10 +166,15 @@ static uint64_t even_part(uint64_t extent, uint64_t most, uint64_t unit) {
     return ceil_div(ceil_div(extent, parts), unit) * unit;
 }
 
-/* In shared memory: bytes of an entry of the table of rows, which one axis does not need; and the
- * distance of rows in elements, of tiles that are not stored as a run of single words. */
+/* In shared memory: bytes of an entry of the table of rows, which one axis does not need; of all of
+ * columns, for elements of 16 bytes; and the distance of rows in elements, of tiles that are not
+ * stored as a run of single words. */
 static uint64_t entry_bytes(const struct axes *axes, const struct division *division) {
     return division->rows.count > 1 || axes->sparse ? sizeof(uint64_t) : 0;
+}
+static uint64_t columns_bytes(const struct axes *axes, const struct division *division,
+                              uint64_t columns) {
+    return axes->item == VECTOR && division->columns.count > 1 ? columns * sizeof(uint64_t) : 0;
 }
 static uint64_t pitch_of(uint64_t columns, uint64_t item) {
     return round_up(columns, item == VECTOR ? 2 : VECTOR / item);
@@ -242,7 +247,8 @@ static void consider(struct wide_tiling *tiling, const struct division *division
                      uint64_t columns, uint64_t lead) {
     const uint64_t item = tiling->axes->item, all = rows + lead;
     const uint64_t bytes =
-        all * ((pitch_of(columns, item) + 1) * item + entry_bytes(tiling->axes, division));
+        all * ((pitch_of(columns, item) + 1) * item + entry_bytes(tiling->axes, division)) +
+        columns_bytes(tiling->axes, division, columns);
     if (bytes > fixed(wide_most))
         return;
     const uint64_t cost = cost_of(tiling, division, rows, columns, lead, bytes);
@@ -349,7 +355,9 @@ static void fill_plan(const struct wide_tiling *tiling, struct transpose_plan *p
         .out_pitch = axes->out[division->columns.axis[0]],
         .load_magic = magic(columns),
         .store_magic = division->whole ? magic(rows) : 0,
-        .table_bytes = (uint32_t)round_up((rows + lead) * entry_bytes(axes, division), VECTOR),
+        .table_bytes = (uint32_t)round_up((rows + lead) * entry_bytes(axes, division) +
+                                              columns_bytes(axes, division, columns),
+                                          VECTOR),
         .tile_bytes = (uint32_t)(((rows + lead) * pitch + (rows + lead) / vector * pad +
                                   (division->whole ? 0 : columns)) *
                                  item),

@@ -9,7 +9,7 @@ namespace transpose {
 
 // A tile has `tile_rows` rows, which adjoin in the output, of `tile_columns` columns, which adjoin
 // in the input where possible; both are one axis or several. A thread copies the same element, or
-// vector, of several rows.
+// vector, of several rows, or those of 16 bytes that follow each other in the tile.
 //
 // In shared memory row r begins at r * tile_pitch, and `pad` more for each vector's rows before it:
 // lanes that gather 8 vectors of 4 adjacent columns, or adjacent vectors of a whole tile, use
@@ -25,6 +25,7 @@ template <class T> struct wide_tile {
     uint64 row, column;           // the tile's first ones, after the lead
     unsigned columns, first, end; // columns here; rows of the matrix, counted from the lead on
     uint64 *row_from;             // table of the rows' offsets, if they are of several axes
+    uint64 *column_from;          // that of the columns', after it, for elements of 16 bytes
     T *items;
 
     __device__ wide_tile(const transpose_plan &plan, const tile_corner &corner)
@@ -35,17 +36,23 @@ template <class T> struct wide_tile {
           first(corner.row_tile ? 0 : plan.lead),
           end(least(plan.rows + plan.lead - row, plan.tile_rows + plan.lead)),
           row_from(shared_memory<uint64>()),
+          column_from(row_from + (has_table() ? plan.tile_rows + plan.lead : 0)),
           items(reinterpret_cast<T *>(shared_memory<char>() + plan.table_bytes)) {}
 
     __device__ bool has_table() const { return plan.load_axes > 1 || plan.sparse; }
-    __device__ void fill_table() const {
-        if (!has_table())
-            return;
+    __device__ bool has_columns() const { return ITEMS == 1 && plan.run_axes > 1; }
+    __device__ void fill_tables() const {
         const unsigned begin = static_cast<unsigned>(row) - plan.lead;
+        if (has_table())
 #pragma unroll 1
-        for (unsigned i = first + threadIdx.x; i < end; i += TILES_BLOCK)
-            row_from[i] = steps(row_axes, plan.load_axes, begin + i, 1).in;
-        __syncthreads();
+            for (unsigned i = first + threadIdx.x; i < end; i += TILES_BLOCK)
+                row_from[i] = steps(row_axes, plan.load_axes, begin + i, 1).in;
+        if (has_columns())
+#pragma unroll 1
+            for (unsigned i = threadIdx.x; i < columns; i += TILES_BLOCK)
+                column_from[i] = column_in(i);
+        if (has_table() || has_columns())
+            __syncthreads();
     }
     __device__ uint64 column_in(unsigned at) const {
         if (plan.run_axes == 1)
@@ -83,6 +90,38 @@ template <class T> struct wide_tile {
                         copy_async<Around>(to + j * plan.tile_pitch,
                                            from + (Table ? row_from[k + j] : j * pitch));
             }
+        }
+    }
+
+    // Loads elements of 16 bytes in the tile's order through registers: L2 is asked for two thirds
+    // as often as by asynchronous copies (TUNING.md T52).
+    __device__ void load_in_order(const T *in) const {
+        constexpr unsigned DEPTH = 6; // at once: most tiles have no more
+        const unsigned count = (end - first) * columns;
+        const unsigned magic = columns == plan.tile_columns ? plan.load_magic : 0;
+        const uint64 pitch = has_table() ? 0 : row_axes->in;
+        in += (row - plan.lead + first) * pitch;
+#pragma unroll 1
+        for (unsigned i = threadIdx.x; i < count; i += DEPTH * TILES_BLOCK) {
+            T taken[DEPTH];
+            unsigned to[DEPTH];
+#pragma unroll
+            for (unsigned d = 0; d < DEPTH; d++) {
+                const unsigned here = i + d * TILES_BLOCK;
+                if (here >= count)
+                    break;
+                const unsigned k = magic ? __umulhi(here, magic) : here / columns;
+                const unsigned at = here - k * columns;
+                const T *from =
+                    in + (has_columns() ? column_from[at] : (column + at) * column_axes->in) +
+                    (has_table() ? row_from[first + k] : k * pitch);
+                taken[d] = plan.sparse ? *from : load_around(from);
+                to[d] = slot(first + k, at);
+            }
+#pragma unroll
+            for (unsigned d = 0; d < DEPTH; d++)
+                if (i + d * TILES_BLOCK < count)
+                    items[to[d]] = taken[d];
         }
     }
 
@@ -157,8 +196,10 @@ template <class T>
 __device__ void move_wide_tile(const T *in, T *out, const transpose_plan &plan,
                                const tile_corner &corner) {
     const wide_tile<T> tile(plan, corner);
-    tile.fill_table();
-    if (plan.sparse)
+    tile.fill_tables();
+    if constexpr (sizeof(T) == 16)
+        tile.load_in_order(in + corner.in);
+    else if (plan.sparse)
         tile.template load<true, false>(in + corner.in);
     else if (tile.has_table())
         tile.template load<true, true>(in + corner.in);
