@@ -14,7 +14,7 @@ enum {
     AXIS_ITEM_SHARED = 16,       /* the same where elements are loaded one by one */
     AXIS_CHUNK = 1 << 30,        /* elements of a row that a block reduces, at most: fits 32 bits */
     AXIS_POSITIONS = 1 << 16,    /* upper bound of a vector's position among those of a thread */
-    AXIS_BYTE_VECTORS = 1 << 22, /* vectors of a thread that sums bytes in 32 bits, at most */
+    AXIS_BYTE_VECTORS = 1 << 22, /* vectors, or bytes, that a thread sums in 32 bits */
 };
 
 /* Results of a thread that loads elements one by one, unless it has one: columns side by side, a

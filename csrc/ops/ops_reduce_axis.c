@@ -17,6 +17,7 @@ enum {
     GRID_MAX = 0x7fffffff,   /* blocks in x */
     WIDEST = BLOCK,          /* vectors of columns side by side in a block */
     WHOLE_LINES = 8,         /* vectors of a 128-byte line */
+    SLABS = 7,               /* variant of aligned columns */
     BANK_BYTES = 128,        /* bytes of all banks of shared memory */
     GATHER_JOINS = 3,        /* parts that a thread of a gathered result joins, on average */
     CHUNKS_AT_ONCE = 8,      /* as in axis_gather.cuh and in columns */
@@ -232,9 +233,30 @@ static bool plan_tiles(const struct ops_queue *queue, struct task *task, enum ax
     return plan_columns(queue, task, shape, wide, wide * task->count);
 }
 
-/* Each vector lies within one innermost row, and all rows begin at vectors. */
+/* Takes the outer axes as further inner ones: the columns of all slabs are side by side. */
+static bool joins_slabs(struct axis_work *w) {
+    struct axis_side *outer = &w->outer_axes, *inner = &w->inner_axes;
+    if (w->outer == 1 || w->inner == 1 || !one_axis(inner) || outer->period[2])
+        return false;
+    inner->period[0] = w->inner;
+    inner->more[0] = outer->stride;
+    for (int k = 1; k < 3; k++) {
+        inner->period[k] = outer->period[k - 1];
+        inner->more[k] = outer->more[k - 1];
+    }
+    *outer = (struct axis_side){0};
+    w->inner *= w->outer;
+    w->outer = 1;
+    return true;
+}
+
+/* Each vector lies within one innermost row, and all rows begin at vectors. The last variant lets a
+ * block take short rows of several slabs. */
 static bool plan_aligned_columns(const struct ops_queue *queue, struct task *task) {
     struct axis_work *w = &task->work;
+    if (task->variant == SLABS && !joins_slabs(w))
+        return false;
+    task->variant %= SLABS;
     const struct axis_side *outer = &w->outer_axes, *inner = &w->inner_axes;
     const uint64_t count = task->count;
     bool fit = task->in % VECTOR == 0 && w->inner % count == 0 &&
@@ -302,7 +324,7 @@ static bool plan_gather(const struct ops_queue *queue, struct task *task, bool a
     w->wide = side;
     w->tiles = along;
     const uint64_t in_row = ceil_div(row, BLOCK / parts * side), tiles = results / row * in_row;
-    if (along && parts < BLOCK && reduced < AXIS_CHUNK)
+    if (along && parts < BLOCK && reduced < AXIS_BYTE_VECTORS)
         task->blocks = tiles;
     else
         split(queue, task, tiles, max_u64(16 * dtype_size(task->raw) / item, parts * IN_FLIGHT),
@@ -312,7 +334,9 @@ static bool plan_gather(const struct ops_queue *queue, struct task *task, bool a
     task->results = flat ? 1 : side;
     task->sectors = sectors_of(task);
     task->joins = parts > 1 ? GATHER_JOINS * side : 0;
-    return plans(task, loads / (flat ? fixed(flat_loads) : 1), loads);
+    const bool narrow = flat && item <= AXIS_NARROW_ITEM;
+    task->saved = narrow ? loads * fixed(flat_saved) : 0;
+    return plans(task, loads / (flat && !narrow ? fixed(flat_loads) : 1), loads);
 }
 
 static bool plan_gather_along(const struct ops_queue *queue, struct task *task) {

@@ -25,6 +25,7 @@ __device__ void add_gathered(const Op &op, typename Op::Acc (&values)[SIDE],
     for (unsigned i = 0; i < SIDE; i++)
         mine[i] = lanes<Op, In, 1>(op);
     const In absent = op.neutral();
+    constexpr bool WHOLE = SIDE > 1 && !has_index<Op>; // absent elements are added, too
     int left = int(n) - int(part);
     uint64 next = first + part;
     const int64 step = int64(apart) * w.stride;
@@ -40,18 +41,25 @@ __device__ void add_gathered(const Op &op, typename Op::Acc (&values)[SIDE],
             for (unsigned k = 0; k < AT_ONCE; k++)
                 offset[k] += int64(periods(w, unsigned(next) + k * apart)) * w.jump;
         alone<In> loaded[SIDE][AT_ONCE];
+        const auto load = [&](bool all) {
 #pragma unroll
-        for (unsigned i = 0; i < SIDE; i++)
+            for (unsigned k = 0; k < AT_ONCE; k++) // row by row
 #pragma unroll
-            for (unsigned k = 0; k < AT_ONCE; k++) { // no branches: the loads would wait
-                loaded[i][k].items[0] = absent;
-                if ((!FLAT || i * BLOCK < places) && int(k * apart) < left)
-                    loaded[i][k].items[0] = from[i][offset[k]];
-            }
+                for (unsigned i = 0; i < SIDE; i++) { // no branches: the loads would wait
+                    if (!all)
+                        loaded[i][k].items[0] = absent;
+                    if (all || ((!FLAT || i * BLOCK < places) && int(k * apart) < left))
+                        loaded[i][k].items[0] = from[i][offset[k]];
+                }
+        };
+        if (FLAT && places > (SIDE - 1) * BLOCK && left > int((AT_ONCE - 1) * apart))
+            load(true); // fewer instructions
+        else
+            load(false);
         op.by_kind([&](const auto &one) {
 #pragma unroll
             for (unsigned i = 0; i < SIDE; i++)
-                mine[i].add(one, loaded[i], position, apart, unsigned(left));
+                mine[i].add(one, loaded[i], position, apart, WHOLE ? ~0u : unsigned(left));
         });
         next += AT_ONCE * apart;
         at += AT_ONCE * step;
@@ -94,7 +102,8 @@ __device__ void gather(const Op &op, const In *in, void *out, const work &w) {
                             : in + offset_of_result(w, i * wide < places ? begin + i * wide : here);
     Acc values[SIDE];
     add_gathered<SIDE, AT_ONCE, FLAT>(op, values, from, w, first, part, parts, n, places);
-    if (FLAT && !w.partials && store_all<BLOCK>(op, w, out, begin, values, places))
+    if (SIDE > 1 && parts == 1 && !w.partials &&
+        store_all<BLOCK>(op, w, out, begin, values, places))
         return;
 
     Acc *shared = shared_memory<Acc>();

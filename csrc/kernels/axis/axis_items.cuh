@@ -89,6 +89,8 @@ struct total : of_kind<Op, In, Kind> {
             return this->multiplies();
     }
     __device__ Acc apply(Acc a, Acc b) const {
+        if (Kind == AXIS_TRUTHS) // a thread counts fewer than 2^32
+            return Acc(uint32_t(a) + uint32_t(b));
         using Wrapping = typename chosen<FRACTIONS, Acc, uint64>::type;
         return Acc(multiplies() ? Wrapping(a) * Wrapping(b) : Wrapping(a) + Wrapping(b));
     }
@@ -114,7 +116,13 @@ template <class In, unsigned Kind = ANY_KIND> struct op_sum : total<op_sum, In, 
     static constexpr unsigned ORDERS = sizeof(In) == 8 ? PRODUCTS | INTEGERS : 0,
                               KINDS = ORDERS | INTEGERS | TRUTHS;
     __device__ int64 load(In item, int64) const {
-        return this->is(AXIS_TRUTHS) ? (item & In(this->s.key)) != 0 : int64(item) & this->s.key;
+        if (!this->is(AXIS_TRUTHS))
+            return int64(item) & this->s.key;
+        if (sizeof(In) == 1) // no float: all of its bits count
+            return item != 0;
+        if (sizeof(In) == 2) // in 32 bits it takes one instruction less
+            return (opaque_copy(unsigned(this->s.key)) & uint16_t(item)) != 0;
+        return (item & In(this->s.key)) != 0;
     }
 };
 // Sums or products in float64; sums also of 64-bit integers: signed if the key is -1.

@@ -66,22 +66,27 @@ struct lanes : own_values<lanes<Op, In, Count, Values>, Op, Values> {
 __device__ inline uint32_t nonzero_bytes(uint32_t word) {
     return ((word & 0x7f7f7f7fu) + 0x7f7f7f7fu | word) & 0x80808080u;
 }
-// Sums of bytes in 32 bits, as no thread has more than AXIS_BYTE_VECTORS vectors: a word's bytes go
-// to one value each, or all to one. A multiplication by 1 at a byte's place and 0 elsewhere selects
-// it.
-template <unsigned Values>
-struct lanes<op_sum<int8_t>, int8_t, 16, Values>
-    : one_by_one<lanes<op_sum<int8_t>, int8_t, 16, Values>> {
+// Sums of bytes in 32 bits, as no thread has more than AXIS_BYTE_VECTORS vectors, or bytes alone: a
+// word's bytes go to one value each, or all to one. A multiplication by 1 at a byte's place and 0
+// elsewhere selects it.
+template <unsigned Count, unsigned Values>
+struct lanes<op_sum<int8_t>, int8_t, Count, Values>
+    : one_by_one<lanes<op_sum<int8_t>, int8_t, Count, Values>> {
     using Part = int32;
     int32 values[Values] = {};
+    lanes() = default;
     template <class One> __device__ explicit lanes(const One &) {}
+    template <class One>
+    __device__ void add_one(const One &op, const alone<int8_t> &one, uint32_t) {
+        values[0] = int32(op.apply(values[0], op.load(one.items[0], 0)));
+    }
     template <class One> __device__ void add_one(const One &op, const vec<int8_t> &one, uint32_t) {
         constexpr unsigned OF_WORD = Values == 16 ? 4 : 1;
 #pragma unroll
         for (unsigned i = 0; i < 4 * OF_WORD; i++) {
             uint32_t word = one.word[i / OF_WORD];
             if (op.is(AXIS_TRUTHS))
-                word = nonzero_bytes(word & keys_of<int8_t>(op.s)) >> 7;
+                word = nonzero_bytes(word) >> 7;
             const uint32_t pick = OF_WORD == 4 ? 1u << i % 4 * 8 : 0x01010101u;
             int32 &sum = values[i % Values];
             sum = op.s.key == -1 ? __dp4a(int32(word), int32(pick), sum)

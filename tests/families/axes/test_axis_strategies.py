@@ -36,6 +36,9 @@ LAYOUTS = [  # shape, view, axis
     ((60, 40, 5), np.s_[:], 1),  # slabs of few inner elements
     ((24, 26, 328), np.s_[:], 1),  # slabs of bytes that fewer threads take than are planned
     ((5, 64, 16), np.s_[:, :, ::3], 1),
+    ((300, 4, 64), np.s_[:], 1),  # columns of many slabs side by side
+    ((20, 3, 15, 32), np.s_[::2], 1),
+    ((20, 3, 16, 2, 32), np.s_[:, :, ::2], 1),
 ]
 
 
