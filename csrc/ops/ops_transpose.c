@@ -330,11 +330,13 @@ static bool is_matrix_best(const struct axes *axes, const uint64_t *arrays,
     uint64_t out = arrays[1];
     for (unsigned position = 0; position + 1 < axes->count; position++)
         out |= axes->out[axes->output[position]] * axes->item;
+    const uint64_t column = matrix->rows * axes->item;
+    const bool sectors = column % SECTOR == 0 || !ops_transpose_compares(axes);
     if (fetches_gaps(axes))
         return false;
     return matrix->shape == TRANSPOSE_ALIGNED
                ? joins || out % SECTOR == 0
-               : axes->item == WORD && matrix->rows * axes->item >= fixed(whole_most);
+               : axes->item == WORD && column >= (sectors ? fixed(whole_most) : fixed(whole_parts));
 }
 static bool is_matrix_better(const struct axes *axes, const struct transpose_plan *matrix,
                              const struct transpose_plan *wide, uint64_t cost) {
@@ -347,31 +349,9 @@ static bool is_matrix_better(const struct axes *axes, const struct transpose_pla
            fills(matrix, axes->item, fixed(words_fill));
 }
 
-/* Whether gaps of the input follow the columns of a wide tile: other tiles read them, too. */
-static bool precedes_gap(const struct axes *axes, const struct transpose_plan *wide) {
-    uint64_t run = 1;
-    unsigned axis = axes->count;
-    while (axis > 0 && axes->count - axis < wide->run_axes && axes->in[axis - 1] == run)
-        run *= axes->extent[--axis];
-    return wide->tile_columns == wide->columns && axis > 0 && axes->in[axis - 1] != run;
-}
-
-/* Whether wide tiles of this cost are better than packed ones, which move a few columns in one
- * piece faster, but words of small matrices, or in columns of a tile, slower (TUNING.md T35, T39,
- * T44). */
-static bool is_wide_better(const struct axes *axes, const struct transpose_plan *wide,
-                           uint64_t cost) {
-    const uint64_t matrix = wide->rows * axes->extent[axes->count - 1] * axes->item;
-    const bool slow = axes->item == WORD && (wide->whole ? matrix <= fixed(small_matrix)
-                                                         : wide->tile_columns * WORD >= 2 * SECTOR);
-    if (cost >= (slow ? fixed(packed_cost) : fixed(wide_cost)))
-        return false;
-    const bool one_run =
-        wide->columns * axes->item <= ops_transpose_few(axes) && wide->in_pitch == wide->columns;
-    const bool gap = precedes_gap(axes, wide);
-    const uint64_t least = axes->item == WORD ? 3 * VECTOR : 2 * SECTOR;
-    const uint64_t few = gap && axes->item < VECTOR ? 0 : gap ? 3 * SECTOR : least;
-    return wide->whole || (!one_run && wide->tile_columns * axes->item >= few);
+/* Whether packed tiles of this estimate are better than wide ones of a cost. */
+static bool is_packed_better(uint64_t packed, uint64_t cost) {
+    return packed < fixed(wide_halves) * cost / 2;
 }
 
 /* Whether narrow tiles are better than these of a matrix: if that is large and has many columns of
@@ -432,6 +412,7 @@ static uint64_t plan_gaps(const struct ops_queue *queue, const struct axes *axes
     struct transpose_plan packed;
     const bool wide = axes->item >= WORD && !moves_rows(axes);
     bool is_short = true;
+    uint64_t cost = 0;
     if (axes->item < WORD && !moves_rows(axes) && axes->items * axes->item >= fixed(large) &&
         ops_transpose_narrow(axes, arrays[0], queue->info.multiprocessors, plan)) {
         const uint64_t found = order_tiles(queue, axes->item, arrays[0], plan);
@@ -439,11 +420,15 @@ static uint64_t plan_gaps(const struct ops_queue *queue, const struct axes *axes
             return found;
     }
     if (wide) {
-        ops_transpose_wide(axes, arrays, queue->info.multiprocessors, plan);
+        cost = ops_transpose_wide(axes, arrays, queue->info.multiprocessors, plan);
         const uint64_t whole_least = axes->item == VECTOR ? SECTOR : 2 * SECTOR;
         is_short = plan->tile_rows * axes->item < (plan->whole ? whole_least : 4 * SECTOR);
     }
-    if (is_short && ops_transpose_pack(axes, arrays, queue->info.multiprocessors, &packed)) {
+    const uint64_t other =
+        is_short || ops_transpose_compares(axes)
+            ? ops_transpose_pack(axes, arrays, queue->info.multiprocessors, &packed)
+            : UINT64_MAX;
+    if (is_short ? other < UINT64_MAX : is_packed_better(other, cost)) {
         *plan = packed;
         return plan->tiles;
     }
@@ -479,13 +464,17 @@ static uint64_t choose_tiles(const struct ops_queue *queue, const struct ops_cho
         wide_blocks = order_tiles(queue, axes->item, arrays[0], &wide);
         blocks = blocks && is_matrix_better(axes, plan, &wide, cost) ? blocks : 0;
     }
-    if (!(wide_blocks && is_wide_better(axes, &wide, cost)) &&
-        (!blocks || ops_transpose_short_rows(axes))) {
-        if (may_gather(choice, axes) && ops_transpose_in_order(axes)) {
+    const bool compares = ops_transpose_compares(axes);
+    const bool wide_better = wide_blocks && ops_transpose_wide_better(axes, &wide, cost);
+    if ((compares || !wide_better) && (!blocks || ops_transpose_short_rows(axes))) {
+        const uint64_t other =
+            ops_transpose_pack(axes, arrays, queue->info.multiprocessors, &packed);
+        if (!wide_better && may_gather(choice, axes) && ops_transpose_in_order(axes) &&
+            !(compares && axes->item == WORD && other < fixed(order_cost))) {
             plan_rows(axes, plan);
             return row_blocks(queue, axes->item, choice->block, plan);
         }
-        if (ops_transpose_pack(axes, arrays, queue->info.multiprocessors, &packed)) {
+        if (wide_better ? is_packed_better(other, cost) : other < UINT64_MAX) {
             *plan = packed;
             return plan->tiles;
         }
@@ -517,8 +506,10 @@ static enum status find_tiles(const struct ops_queue *queue, const struct ops_ch
     const bool gaps = last_step(axes) != 1;
     if (in_place && moves_rows(axes) && axes->count > 1)
         return not_square();
-    const bool late = gaps && ops_transpose_late(axes, fixed(short_row));
-    if (gathers || (moves_rows(axes) && (!gaps || (axes->item >= WORD && !late)))) {
+    const uint64_t row = axes->extent[axes->count - 1] * last_step(axes) * axes->item;
+    const bool tiles = gaps && (axes->item < WORD || ops_transpose_late(axes, fixed(short_row)) ||
+                                (ops_transpose_compares(axes) && row <= fixed(short_row)));
+    if (gathers || (moves_rows(axes) && !tiles)) {
         plan_rows(axes, plan);
         grid = row_blocks(queue, axes->item, choice->block, plan);
     } else if (gaps) {

@@ -47,9 +47,22 @@ static inline uint64_t ops_transpose_gap(const struct axes *axes) {
     return cached ? ops_fixed(transpose, gap_short) : ops_fixed(transpose, gap_pitch);
 }
 
-/* Plans tiles of TRANSPOSE_PACKED for arrays at these addresses; returns false if none fit. */
-bool ops_transpose_pack(const struct axes *axes, const uint64_t *arrays, unsigned multiprocessors,
-                        struct transpose_plan *plan);
+/* Whether estimates choose between packed tiles and others. */
+static inline bool ops_transpose_compares(const struct axes *axes) {
+    return axes->item >= WORD && axes->item < VECTOR &&
+           axes->items * axes->item >= ops_fixed(transpose, compared_least);
+}
+
+/* Plans tiles of TRANSPOSE_PACKED for arrays at these addresses; returns how much longer than a
+ * copy they take by an estimate, in 1/65536 of it, UINT64_MAX if none fit. */
+uint64_t ops_transpose_pack(const struct axes *axes, const uint64_t *arrays,
+                            unsigned multiprocessors, struct transpose_plan *plan);
+
+/* Whether wide tiles of this cost are better than packed ones, which move a few columns in one
+ * piece faster, but words of small matrices, or in columns of a tile, slower (TUNING.md T35, T39,
+ * T44). */
+bool ops_transpose_wide_better(const struct axes *axes, const struct transpose_plan *wide,
+                               uint64_t cost);
 
 /* Plans tiles of TRANSPOSE_NARROW where the innermost axis does not stay, but for the grid's order;
  * returns false if rows or columns are too few. */

@@ -635,6 +635,27 @@ static uint64_t cost_of(const struct axes *axes, const struct transpose_plan *pl
            (bytes - min_u64(bytes, fixed(packed_bytes))) / fixed(packed_share);
 }
 
+/* The same beside a copy by other tiles, from other measured times: what a tile costs is shared by
+ * the bytes it moves, gaps that are loaded cost time, and so do lanes that meet in few banks
+ * (TUNING.md T51). */
+static uint64_t compared_cost(const struct axes *axes, const struct transpose_plan *plan) {
+    enum { COPY = 65536, MEET = 8, GAPS = 5 };
+    const uint64_t item = axes->item, bytes = plan->table_bytes + plan->tile_bytes;
+    const uint64_t moved = (uint64_t)plan->run_most * plan->runs_most;
+    const uint64_t gaps = (uint64_t)plan->load_run_most * plan->load_runs_most - moved;
+    const uint64_t end = plan->stores_vectors ? fixed(packed_store) : fixed(packed_part);
+    /* Bytes between adjacent lanes, the number of these in a row, and how many meet in a bank. */
+    const uint64_t apart = VECTOR / item * plan->item_step + plan->pad;
+    const uint64_t lanes = min_u64(BANKS / item, max_u64(1, plan->item_extent * item / VECTOR));
+    const bool meet = lanes * min_u64(apart & (~apart + 1), BANKS) > MEET * BANKS;
+    return COPY * end / plan->run_most / item + COPY * gaps / moved / GAPS + (meet ? COPY : 0) +
+           COPY *
+               (fixed(packed_load) * plan->load_runs_most + fixed(compared_tile) +
+                fixed(compared_entry) * (plan->segments + plan->period)) /
+               (moved * item) +
+           (bytes - min_u64(bytes, fixed(packed_bytes))) / fixed(packed_share);
+}
+
 /* Finds tiles of less cost for a large array, with runs of an eighth to eight times `items`.
  * Unaligned runs get larger tiles: fewer vectors straddle two of them (TUNING.md T8). */
 static void best_runs(const struct axes *axes, const uint64_t *arrays, uint64_t items,
@@ -662,9 +683,8 @@ static void best_runs(const struct axes *axes, const uint64_t *arrays, uint64_t 
         *plan = other;
 }
 
-/* Plans packed tiles. */
-bool ops_transpose_pack(const struct axes *axes, const uint64_t *arrays, unsigned multiprocessors,
-                        struct transpose_plan *plan) {
+uint64_t ops_transpose_pack(const struct axes *axes, const uint64_t *arrays,
+                            unsigned multiprocessors, struct transpose_plan *plan) {
     const uint64_t bytes = axes->items * last_step(axes) * axes->item,
                    share = bytes / (multiprocessors * fixed(blocks));
     uint64_t tile_bytes = max_u64(min_u64(share, fixed(tile_bytes)), fixed(tile_least));
@@ -676,5 +696,5 @@ bool ops_transpose_pack(const struct axes *axes, const uint64_t *arrays, unsigne
     }
     if (items && bytes >= fixed(large))
         best_runs(axes, arrays, items, plan);
-    return items;
+    return items ? compared_cost(axes, plan) : UINT64_MAX;
 }

@@ -395,6 +395,30 @@ uint64_t ops_transpose_wide(const struct axes *axes, const uint64_t *arrays,
     return axes->item > WORD && tiling.most < fixed(tile_bytes) ? 0 : tiling.cost;
 }
 
+/* Whether gaps of the input follow the columns of a wide tile: other tiles read them, too. */
+static bool precedes_gap(const struct axes *axes, const struct transpose_plan *wide) {
+    uint64_t run = 1;
+    unsigned axis = axes->count;
+    while (axis > 0 && axes->count - axis < wide->run_axes && axes->in[axis - 1] == run)
+        run *= axes->extent[--axis];
+    return wide->tile_columns == wide->columns && axis > 0 && axes->in[axis - 1] != run;
+}
+
+bool ops_transpose_wide_better(const struct axes *axes, const struct transpose_plan *wide,
+                               uint64_t cost) {
+    const uint64_t matrix = wide->rows * axes->extent[axes->count - 1] * axes->item;
+    const bool slow = axes->item == WORD && (wide->whole ? matrix <= fixed(small_matrix)
+                                                         : wide->tile_columns * WORD >= 2 * SECTOR);
+    if (cost >= (slow ? fixed(packed_cost) : fixed(wide_cost)))
+        return false;
+    const bool one_run =
+        wide->columns * axes->item <= ops_transpose_few(axes) && wide->in_pitch == wide->columns;
+    const bool gap = precedes_gap(axes, wide);
+    const uint64_t least = axes->item == WORD ? 3 * VECTOR : 2 * SECTOR;
+    const uint64_t few = gap && axes->item < VECTOR ? 0 : gap ? 3 * SECTOR : least;
+    return wide->whole || (!one_run && wide->tile_columns * axes->item >= few);
+}
+
 /* --- runs that are far apart, and elements that are better moved one by one */
 
 uint64_t ops_transpose_sparse(const struct axes *axes) {
@@ -635,10 +659,14 @@ bool ops_transpose_late(const struct axes *axes, uint64_t most) {
 bool ops_transpose_short_rows(const struct axes *axes) {
     const unsigned last = axes->count - 1;
     const uint64_t bytes = axes->extent[last] * axes->item;
-    if (!moves_rows(axes) || last == 0 || adjoin_soon(axes) ||
+    /* Copies of rows whose places three axes and more determine divide longer than memory takes. */
+    const uint64_t most = axes->item == WORD ? fixed(many_row) : fixed(many_row) / 8;
+    const bool many = ops_transpose_compares(axes) && last >= 3 && bytes <= most;
+    if (!moves_rows(axes) || last == 0 || (adjoin_soon(axes) && !many) ||
         (axes->in[last - 1] != axes->extent[last] &&
          axes->in[last - 1] * axes->item > ops_transpose_gap(axes)))
         return false;
-    return bytes <= SECTOR || ((bytes % SECTOR != 0 || ops_transpose_late(axes, UINT64_MAX)) &&
-                               bytes <= fixed(short_row));
+    return many || bytes <= SECTOR ||
+           ((bytes % SECTOR != 0 || ops_transpose_late(axes, UINT64_MAX)) &&
+            bytes <= fixed(short_row));
 }
