@@ -490,6 +490,13 @@ static enum status not_square(void) {
                        "out: only square matrices can be transposed in place; pass another array");
 }
 
+/* Whether packed tiles are better than copies of rows with gaps, as these are short. */
+static bool is_short_row(const struct axes *axes) {
+    const unsigned last = axes->count - 1;
+    return ops_transpose_compares(axes) &&
+           axes->extent[last] * axes->in[last] * axes->item <= fixed(short_row);
+}
+
 /* Plans the tiles, or the copy of rows, for arrays at two addresses; returns its blocks. */
 static enum status find_tiles(const struct ops_queue *queue, const struct ops_choice *choice,
                               struct axes *axes, const uint64_t *arrays,
@@ -506,9 +513,8 @@ static enum status find_tiles(const struct ops_queue *queue, const struct ops_ch
     const bool gaps = last_step(axes) != 1;
     if (in_place && moves_rows(axes) && axes->count > 1)
         return not_square();
-    const uint64_t row = axes->extent[axes->count - 1] * last_step(axes) * axes->item;
     const bool tiles = gaps && (axes->item < WORD || ops_transpose_late(axes, fixed(short_row)) ||
-                                (ops_transpose_compares(axes) && row <= fixed(short_row)));
+                                is_short_row(axes));
     if (gathers || (moves_rows(axes) && !tiles)) {
         plan_rows(axes, plan);
         grid = row_blocks(queue, axes->item, choice->block, plan);
