@@ -332,6 +332,7 @@ static bool plan_gather(const struct ops_queue *queue, struct task *task, bool a
     task->shared_bytes = BLOCK * AXIS_ITEM_SHARED;
     const uint64_t loads = ceil_div(min_u64(w->chunk, reduced), parts) * side;
     task->results = flat ? 1 : side;
+    task->surplus = flat && reduced >= fixed(flat_tall) ? fixed(flat_surplus) : 0;
     task->sectors = sectors_of(task);
     task->joins = parts > 1 ? GATHER_JOINS * side : 0;
     const bool narrow = flat && item <= AXIS_NARROW_ITEM;
