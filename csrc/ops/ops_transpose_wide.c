@@ -614,9 +614,14 @@ bool ops_transpose_narrow(const struct axes *axes, uint64_t address, unsigned mu
     uint64_t high = fixed(narrow_high);
     if (columns.items * item <= UNIT_WIDE - VECTOR) /* one span */
         high *= item;
+    /* Unaligned columns that adjoin stay whole if they fit: parts load rows twice (T53). */
+    const bool joined = adjoin(axes, &columns, rows.items);
+    if (joined && axes->items * item >= fixed(narrow_large) && all_in % VECTOR &&
+        rows.items * UNIT_WIDE <= fixed(narrow_bytes))
+        high = max_u64(high, round_up(rows.items * item, UNIT_WIDE));
     high = min_u64(share / UNIT_WIDE, high) / UNIT_WIDE * UNIT_WIDE;
     choose_rows(item, max_u64(high, UNIT_WIDE), plan);
-    plan->whole = plan->tile_rows == plan->rows && adjoin(axes, &columns, rows.items);
+    plan->whole = plan->tile_rows == plan->rows && joined;
     plan->store_magic = plan->whole ? magic(plan->rows) : 0;
     if (rows.items * item < fixed(narrow_rows) && !ops_transpose_runs(axes, plan))
         return false;
