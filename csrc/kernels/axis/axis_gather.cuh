@@ -26,6 +26,7 @@ __device__ void add_gathered(const Op &op, typename Op::Acc (&values)[SIDE],
         mine[i] = lanes<Op, In, 1>(op);
     const In absent = op.neutral();
     constexpr bool WHOLE = SIDE > 1 && !has_index<Op>; // absent elements are added, too
+    constexpr bool FIT = In(0.5) == 0;                 // float32 sums would need more registers
     int left = int(n) - int(part);
     uint64 next = first + part;
     const int64 step = int64(apart) * w.stride;
@@ -52,7 +53,7 @@ __device__ void add_gathered(const Op &op, typename Op::Acc (&values)[SIDE],
                         loaded[i][k].items[0] = from[i][offset[k]];
                 }
         };
-        if (FLAT && places > (SIDE - 1) * BLOCK && left > int((AT_ONCE - 1) * apart))
+        if (FLAT && FIT && places > (SIDE - 1) * BLOCK && left > int((AT_ONCE - 1) * apart))
             load(true); // fewer instructions
         else
             load(false);
