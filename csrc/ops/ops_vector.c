@@ -145,7 +145,9 @@ static unsigned turned_axis(struct vector_plan *plan, size_t item) {
         return 0;
     for (int k = X; k <= Y; k++) {
         const unsigned second = nearest[k];
-        if (second && plan->axes[0].extent * plan->axes[second].extent >= fixed(tile_least)) {
+        const uint64_t columns = plan->axes[0].extent;
+        const bool adjoin = second == 1 || columns * item >= SECTOR; /* the rows */
+        if (second && adjoin && columns * plan->axes[second].extent >= fixed(tile_least)) {
             plan->turns_x = nearest[X] == second;
             plan->turns_y = nearest[Y] == second;
             return second;

@@ -17,7 +17,7 @@ _LONG = 4 << 20  # bytes of a result for which a row is repeated first, if it ha
 _LONGER = 24 << 20  # and if it has fewer, all of one byte or bfloat16
 _NEAR = {1: 3, 2: 8, 4: 32}  # bytes between elements that adjacent threads read, at most
 _FEW = 32, 8192  # and if all are within as many bytes
-_SHORT = 64  # bytes of a row at most, beside whose elements are those of the next one
+_SHORT = 32  # elements of a row at most, beside which those of the next row are
 _GAP = 16  # bytes between an operand's nearest elements, at most, for a pass by tiles
 _GROUP = 16  # bytes that a thread writes
 
@@ -38,8 +38,7 @@ def _is_across(extents: list[int], steps: list[int], item: int) -> bool:
         k += 1
     if steps[0] <= _FEW[0] and run * steps[0] <= _FEW[1]:
         return False
-    beside = k < len(steps) and steps[k] == nearest > item
-    return not (beside and run * item <= _SHORT)
+    return run > _SHORT or k == len(steps) or steps[k] != nearest
 
 
 def _in_order(

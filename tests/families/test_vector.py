@@ -186,6 +186,7 @@ def test_operands_in_other_orders_are_brought_into_the_results(device, rng, monk
         return before, after, written
 
     monkeypatch.setattr(vector_passes, "_ACROSS", 64)
+    monkeypatch.setattr(vector_passes, "_SHORT", 4)
     monkeypatch.setattr(vector_passes, "in_one_order", counted)
     for case in range(120):
         shape = tuple(rng.integers(1, 20, rng.integers(1, 5)))
@@ -208,6 +209,7 @@ def test_a_sum_across_the_result_is_turned_itself_where_that_moves_less(
     """Both operands across, or one and a row: not if a column, or another order, is read."""
     monkeypatch.setattr(vector_passes, "_ACROSS", 64)
     monkeypatch.setattr(vector_passes, "_FEW", (0, 0))
+    monkeypatch.setattr(vector_passes, "_SHORT", 0)
     dtype = by_name(dtype)
     for shape, axes in (((24, 70), (1, 0)), ((70, 28), (1, 0)), ((18, 4, 31), (2, 0, 1))):
         x, z = (
