@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from gpuopt import _core
 from gpuopt.observe.scoreboard import EVENTS
-from gpuopt.ptx.streams import drain
 
 Sink = Callable[[dict[str, Any]], None]
 
@@ -51,12 +50,8 @@ def _is_active(recording: Recording | None, sink: Sink) -> bool:
 def begin(sink: Sink, collecting: bool, device: str, caches: bool = False) -> None:
     """Start reporting every launch to a sink; with `caches`, hits of L1 and L2 are counted.
 
-    Work that streams still hold runs first.
-
     Raises
     ------
-    SimError
-        A check failed in such work.
     RuntimeError
         The sink is active already.
     ValueError
@@ -66,7 +61,6 @@ def begin(sink: Sink, collecting: bool, device: str, caches: bool = False) -> No
     if _is_active(outer, sink):
         raise RuntimeError("profile: is in force already; make another one")
     _core.device_info(device)
-    drain()  # work queued before is not of this recording
     _core.recorders(1)
     # A call that is traced may count its launches itself; a check needs no sample.
     traced = outer and outer.traced
@@ -94,7 +88,6 @@ def traced(
     what : tuple
         The launch's index, the block, the warp (-1: all), the limit of events.
     """
-    drain()  # work queued before is not of this recording
     before = _core.recording.set(Recording(sink, True, device, _core.tracing(*what), None))
     _core.recorders(1)
     try:

@@ -292,12 +292,11 @@ class Stream:
                 watcher.ended(work.piece)
 
 
-def drain(device: str | None = None) -> None:
-    """Run all work of a device's streams (None: of every device's) before work that follows."""
+def drain(device: str) -> None:
+    """Run all work of a device's streams, before work that the host waits for."""
     with _LOCK:
-        for name in [device] if device else list(_STREAMS):
-            for stream in list(_STREAMS.get(name, ())):
-                stream.synchronize()
+        for stream in list(_STREAMS.get(device, ())):
+            stream.synchronize()
 
 
 def stream_on(stream: Any, device: str) -> Stream:
