@@ -245,15 +245,18 @@ CPU_INLINE void FOR(index_tile)(const struct axis_functions *functions, const st
     const uint64_t rows = whole->end - whole->first, columns = whole->columns;
     const uint64_t together = whole->copies ? LEAF / columns : rows;
     struct part part = *whole;
-    ITEM best[TILE];
-    INDEX indices[TILE];
+    struct {
+        ITEM best[TILE];
+        char apart[2048]; /* loads wait for stores 4 KiB from them (TUNING.md C55) */
+        INDEX indices[TILE];
+    } tile;
     if (last) {
         from = items_after(functions, from, (int64_t)(rows - 1) * part.stride);
         part.stride = -part.stride;
     }
     for (uint64_t i = 0; i < columns; i++) {
-        best[i] = HIGHEST;
-        indices[i] = (INDEX)(last ? rows - 1 : 0);
+        tile.best[i] = HIGHEST;
+        tile.indices[i] = (INDEX)(last ? rows - 1 : 0);
     }
     for (uint64_t k = 0; k < rows; k += together) {
         const uint64_t count = least(rows - k, together);
@@ -263,11 +266,11 @@ CPU_INLINE void FOR(index_tile)(const struct axis_functions *functions, const st
             from = items_after(functions, from, (int64_t)count * part.stride);
         }
         FOR(index_rows)
-        (best, indices, in, count, columns, part.copies ? (int64_t)columns : part.stride,
+        (tile.best, tile.indices, in, count, columns, part.copies ? (int64_t)columns : part.stride,
          part.core_key, (INDEX)(last ? rows - 1 - k : k), last ? -1 : 1);
     }
     for (uint64_t i = 0; i < columns; i++)
-        values[i] = (struct FOR(indexed)){best[i], (int64_t)indices[i]};
+        values[i] = (struct FOR(indexed)){tile.best[i], (int64_t)tile.indices[i]};
 }
 CPU_INLINE void FOR(index_tiles)(const struct axis_functions *functions, const struct part *part,
                                  struct FOR(indexed) * values) {
